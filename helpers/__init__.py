@@ -1,0 +1,6 @@
+"""What the lessons import: data, models, the training loop, memory, equivalence, figures.
+
+Importing this package costs nothing: each module is loaded when a lesson asks for it.
+"""
+
+VERSION = "0.1.0"
