@@ -1,0 +1,21 @@
+"""Is an update the one that the whole effective batch would give? Compare gradients.
+
+Gradients are compared, not weights after training: Adam divides by the gradient's own
+length, so a gradient that is k times too large leaves hardly a trace in the weights.
+"""
+
+from .comparison import Comparison, compare
+from .reference import Reference, gradient, join, reference, without_dropout
+from .watch import Watch, watch
+
+__all__ = [
+    "Comparison",
+    "Reference",
+    "Watch",
+    "compare",
+    "gradient",
+    "join",
+    "reference",
+    "watch",
+    "without_dropout",
+]

@@ -1,0 +1,141 @@
+"""The reference gradient: one backward over the whole effective batch, in float64."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+IGNORED = -100  # the label that PyTorch's cross-entropy leaves out of the loss
+
+Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What one backward over the whole effective batch gives.
+
+    Attributes:
+        gradient: name of a parameter -> its gradient, float64, on the CPU.
+        loss: mean loss over the targets.
+        targets: number of labels that count in the loss.
+    """
+
+    gradient: dict[str, Tensor]
+    loss: float
+    targets: int
+
+    def __repr__(self) -> str:
+        size = sum(g.numel() for g in self.gradient.values())
+        return (
+            f"Reference: gradient of {size:,} weights, "
+            f"loss {self.loss:.4f} over {self.targets} targets"
+        )
+
+
+def join(batches: Iterable[Batch]) -> dict[str, Tensor]:
+    """Put micro-batches together as one batch, padded to the longest row.
+
+    Args:
+        batches: each maps names to tensors of shape (rows, ...); what has a second
+            axis may be of another length in each.
+
+    Returns:
+        The same names; tensors of shape (all rows, longest, ...). Labels are filled up
+        with -100, everything else with 0, which an attention mask hides.
+
+    Raises:
+        ValueError: there is no batch, or the batches differ in their names.
+    """
+    batches = [dict(batch) for batch in batches]
+    if not batches:
+        raise ValueError("There is no micro-batch to join; give at least one.")
+    names = list(batches[0])
+    if any(set(batch) != set(names) for batch in batches):
+        raise ValueError(
+            "The micro-batches hold different names: "
+            + "; ".join(", ".join(sorted(b)) for b in batches)
+        )
+    return {name: _stack(name, [batch[name] for batch in batches]) for name in names}
+
+
+def _stack(name: str, tensors: list[Tensor]) -> Tensor:
+    if tensors[0].ndim > 1:
+        longest = max(t.shape[1] for t in tensors)
+        fill = IGNORED if name == "labels" else 0
+        tensors = [
+            nn.functional.pad(
+                t, (0, 0) * (t.ndim - 2) + (0, longest - t.shape[1]), value=fill
+            )
+            for t in tensors
+        ]
+    return torch.cat(tensors)
+
+
+def reference(model: nn.Module, batches: Batch | Iterable[Batch]) -> Reference:
+    """The gradient that every way of accumulating has to reproduce.
+
+    A copy of the model in float64, dropout off, takes the whole effective batch in one
+    forward and one backward of its own mean loss. The model itself is left as it is.
+
+    Args:
+        model: called as `model(**batch)`, gives an output with `.loss`, the mean over
+            the targets.
+        batches: the micro-batches of one window, or one batch.
+
+    Raises:
+        ValueError: no micro-batch, no target in any of them, or a model without a loss.
+    """
+    whole = join([batches] if isinstance(batches, Mapping) else batches)
+    targets = int((whole["labels"] != IGNORED).sum()) if "labels" in whole else 0
+    if not targets:
+        raise ValueError(
+            "No label counts in the loss: `labels` is missing or -100 in every row, "
+            "so there is no gradient to refer to."
+        )
+    twin = without_dropout(copy.deepcopy(model))
+    device = next(twin.parameters()).device
+    if device.type == "mps":  # has no float64
+        device = torch.device("cpu")
+    twin.to(device=device, dtype=torch.float64).zero_grad(set_to_none=True)
+    with torch.enable_grad():
+        loss = twin(**{name: _wide(t, device) for name, t in whole.items()}).loss
+        if loss is None:
+            raise ValueError(
+                f"{type(model).__name__} returned no loss; it must compute its mean "
+                "loss when it is called with `labels`."
+            )
+        loss.backward()
+    return Reference(gradient(twin), loss.item(), targets)
+
+
+def _wide(tensor: Tensor, device: torch.device) -> Tensor:
+    tensor = tensor.to(device)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def without_dropout(model: nn.Module) -> nn.Module:
+    """Switch dropout off and leave batch normalisation in the mode it was in."""
+    normalisations = [
+        (m, m.training)
+        for m in model.modules()
+        if isinstance(m, nn.modules.batchnorm._BatchNorm)
+    ]
+    model.eval()
+    for module, training in normalisations:
+        module.train(training)
+    return model
+
+
+def gradient(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of `.grad`: name -> float64 on the CPU, zero where it is None."""
+    return {
+        name: (torch.zeros_like(p) if p.grad is None else p.grad)
+        .detach()
+        .to("cpu", torch.float64, copy=True)
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    }
