@@ -1,0 +1,252 @@
+"""Proves the checks of exercises: each function returns what is wrong, in sentences."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy
+import torch
+
+from helpers.exercises import Choice, Exercise, Prediction
+from helpers.exercises.messages import CORRECT, FAULT, NOT_YET, OPEN, Message
+from tests.answers import Proof
+
+ODD = (None, "text", [], math.nan, True, object())
+
+
+def exercises(checks: ModuleType) -> dict[str, Exercise]:
+    """The exercises of a module of checks, by the name that a lesson calls them."""
+    things = vars(checks).items()
+    return {name: thing for name, thing in things if isinstance(thing, Exercise)}
+
+
+def course_faults(
+    lessons: Path,
+    checks: Mapping[str, ModuleType],
+    proofs: Mapping[str, Mapping[str, Proof]],
+    solutions: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """What is missing between the lessons, their checks, solutions and proofs.
+
+    `checks` and `proofs` go by "lesson_02", `solutions` by the lesson's file name
+    without its ending.
+    """
+    stems = {f"lesson_{path.stem[:2]}": path.stem for path in lessons.glob("*.py")}
+    found = [
+        f"{what} {key} belongs to no file in {lessons.name}/"
+        for what, keys, known in (
+            ("the checks module", checks, stems),
+            ("the proofs module", proofs, stems),
+            ("the exported solutions of", solutions, stems.values()),
+        )
+        for key in keys
+        if key not in known
+    ]
+    for key, stem in sorted(stems.items()):
+        if key not in checks:
+            found.append(f"lesson {stem} has no helpers/checks/{key}.py")
+        elif key not in proofs:
+            found.append(f"lesson {stem} has no tests/answers/{key}.py")
+        else:
+            exported = solutions.get(stem, {})
+            found += _lesson_faults(stem, checks[key], proofs[key], exported)
+    return found
+
+
+def _lesson_faults(
+    stem: str,
+    checks: ModuleType,
+    proofs: Mapping[str, Proof],
+    exported: Mapping[str, str],
+) -> list[str]:
+    named = exercises(checks)
+    numbers = [exercise.number for exercise in named.values()]
+    found = [] if numbers else [f"{stem} has no exercise"]
+    for name, exercise in named.items():
+        if name != exercise.name:
+            found.append(f"{exercise} is called ex.{name}: use one name for both")
+        if exercise.lesson != stem:
+            found.append(f"{exercise} says lesson {exercise.lesson}, not {stem}")
+        if exercise.number.split(".")[0] != str(int(stem[:2])):
+            found.append(f"{exercise} has a number of another lesson than {stem}")
+        if exercise.number not in proofs and type(exercise) is Exercise:
+            found.append(f"{exercise} has no proof in tests/answers")
+    for number in sorted(set(numbers)):
+        if numbers.count(number) > 1:
+            found.append(f"{stem} has two exercises {number}")
+        if number not in exported:
+            found.append(f"{stem} exports no solution of {number}")
+    for number in sorted({*exported, *proofs} - set(numbers)):
+        found.append(f"{stem} has a solution or proof, but no exercise {number}")
+    return found
+
+
+def faults(exercise: Exercise, proof: Proof | None = None) -> list[str]:
+    """What is wrong with one exercise, its check or its proof; [] if nothing is."""
+    return _Trial(exercise, proof).faults()
+
+
+class _Trial:
+    def __init__(self, exercise: Exercise, proof: Proof | None) -> None:
+        self.exercise = exercise
+        self.found: list[str] = []
+        names = _made(proof.namespace) if proof else None
+        self.official = exercise.solve({"torch": torch} if names is None else names)
+        self.proof = proof or _own_proof(exercise, self.official)
+
+    def faults(self) -> list[str]:
+        if self.proof is None:
+            return [f"{self.exercise} has no proof"]
+        if len(set(self.exercise.hints)) < 2 or not all(self.exercise.hints):
+            self.found.append(f"{self.exercise} has fewer than two different hints")
+        self._want(CORRECT, self.official, "the official solution")
+        self._right()
+        self._wrong()
+        self._open()
+        self._odd()
+        return self.found
+
+    def _right(self) -> None:
+        others = 0
+        for place, answer in enumerate(self.proof.right):
+            self._want(CORRECT, answer, f"right answer {place + 1}")
+            self._want(CORRECT, answer, f"right answer {place + 1}, a second time")
+            others += _way(answer) != _way(self.official)
+        if not others:
+            self.found.append(
+                "no right answer is written another way than the official"
+            )
+
+    def _wrong(self) -> None:
+        reasons: dict[str, int] = {}
+        for place, (answer, words) in enumerate(self.proof.wrong, 1):
+            message = self._want(NOT_YET, answer, f"wrong answer {place}")
+            said = "\n".join(message.lines)
+            if not words or words not in said:
+                self.found.append(f"wrong answer {place} must say {words!r}: {message}")
+            if said in reasons:
+                self.found.append(
+                    f"wrong answers {reasons[said]} and {place} get the same words"
+                )
+            reasons[said] = place
+        if len(self.proof.wrong) < 2:
+            self.found.append("there are fewer than two wrong answers")
+
+    def _open(self) -> None:
+        self._want(OPEN, ..., "the stub `...`")
+        if callable(self.official):
+            self._want(OPEN, _stub, "the stub that raises NotImplementedError")
+            self._want(OPEN, _dots, "the stub with only `...` inside")
+
+    def _odd(self) -> None:
+        answers = list(ODD)
+        if callable(self.official):
+            answers += [lambda *_, odd=odd, **__: odd for odd in ODD]
+        for odd in answers:
+            if (message := self._judged(odd, "an odd answer")).state == FAULT:
+                self.found.append(f"the check stops at {odd!r}:\n{message.error}")
+
+    def _want(self, state: str, answer: Any, called: str) -> Message:
+        message = self._judged(answer, called)
+        if message.state != state:
+            self.found.append(
+                f"{called} should be {state!r}: {message}\n{message.error}"
+            )
+        return message
+
+    def _judged(self, answer: Any, called: str) -> Message:
+        """Judge, and note what the check has left changed."""
+        given = _made(self.proof.given)
+        before = _fingerprint([answer, given]), _surroundings()
+        message = self.exercise.judge(answer, *given)
+        if _fingerprint([answer, given]) != before[0]:
+            self.found.append(f"the check changes its inputs: {called}")
+        if _surroundings() != before[1]:
+            self.found.append(f"the check changes the random state: {called}")
+        return message
+
+
+def _own_proof(exercise: Exercise, official: Any) -> Proof | None:
+    """The proof that a question or a prediction carries in itself."""
+    if isinstance(exercise, Choice):
+        right = exercise.right
+        others = {k: why for k, why in exercise.options.items() if k != right}
+        return Proof(
+            right=[right.upper(), f" {right}) "],
+            wrong=[*others.items(), ("none of them", "one of the letters")],
+        )
+    if isinstance(exercise, Prediction):
+        far = 2 * exercise.tolerance
+        return Proof(
+            right=[official * exercise.tolerance**0.5],
+            wrong=[
+                (official / far, f"too low. {exercise.too_low}"),
+                (official * far, f"too high. {exercise.too_high}"),
+                (0, "above 0"),
+            ],
+            given=(official,),
+        )
+    return None
+
+
+def _stub(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError
+
+
+def _dots(*_: Any, **__: Any) -> Any: ...
+
+
+def _made(thing: Any) -> Any:
+    return thing() if callable(thing) else thing
+
+
+def _way(answer: Any) -> Any:
+    """How an answer is written, so that other names for its variables do not count."""
+    if isinstance(answer, FunctionType):
+        return _instructions(answer.__code__)
+    if isinstance(answer, type):
+        parts = vars(answer).items()
+        return {k: _way(v) for k, v in parts if isinstance(v, FunctionType)}
+    return type(answer), _fingerprint(answer)
+
+
+def _instructions(code: Any) -> tuple[Any, ...]:
+    constants = [
+        _instructions(c) if hasattr(c, "co_code") else c
+        for c in code.co_consts
+        if not (isinstance(c, str) and c == code.co_consts[0])  # the docstring
+    ]
+    return code.co_code, repr(constants), code.co_names
+
+
+def _surroundings() -> Any:
+    return (
+        torch.get_rng_state().tolist(),
+        repr(numpy.random.get_state()),
+        random.getstate(),
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+    )
+
+
+def _fingerprint(thing: Any) -> Any:
+    """The values in a thing, comparable with those that it has later."""
+    if isinstance(thing, torch.Tensor):
+        flat = thing.detach().cpu().contiguous().reshape(-1)
+        values = flat.view(torch.uint8).numpy().tobytes()
+        return thing.dtype, thing.shape, values, _fingerprint(thing.grad)
+    if isinstance(thing, torch.nn.Module):
+        gradients = [parameter.grad for parameter in thing.parameters()]
+        return _fingerprint([thing.state_dict(), gradients, thing.training])
+    if isinstance(thing, torch.optim.Optimizer):
+        return _fingerprint(thing.state_dict())
+    if isinstance(thing, Mapping):
+        return {repr(key): _fingerprint(value) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_fingerprint(item) for item in thing]
+    return repr(thing)
