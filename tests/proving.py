@@ -1,12 +1,11 @@
-"""Proves the checks of exercises: each function returns what is wrong, in sentences."""
+"""Proves the check of one exercise: what is wrong with it comes back in sentences."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections.abc import Mapping
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import numpy
@@ -19,73 +18,6 @@ from tests.answers import Proof
 ODD = (None, "text", [], math.nan, True, object())
 
 
-def exercises(checks: ModuleType) -> dict[str, Exercise]:
-    """The exercises of a module of checks, by the name that a lesson calls them."""
-    things = vars(checks).items()
-    return {name: thing for name, thing in things if isinstance(thing, Exercise)}
-
-
-def course_faults(
-    lessons: Path,
-    checks: Mapping[str, ModuleType],
-    proofs: Mapping[str, Mapping[str, Proof]],
-    solutions: Mapping[str, Mapping[str, str]],
-) -> list[str]:
-    """What is missing between the lessons, their checks, solutions and proofs.
-
-    `checks` and `proofs` go by "lesson_02", `solutions` by the lesson's file name
-    without its ending.
-    """
-    stems = {f"lesson_{path.stem[:2]}": path.stem for path in lessons.glob("*.py")}
-    found = [
-        f"{what} {key} belongs to no file in {lessons.name}/"
-        for what, keys, known in (
-            ("the checks module", checks, stems),
-            ("the proofs module", proofs, stems),
-            ("the exported solutions of", solutions, stems.values()),
-        )
-        for key in keys
-        if key not in known
-    ]
-    for key, stem in sorted(stems.items()):
-        if key not in checks:
-            found.append(f"lesson {stem} has no helpers/checks/{key}.py")
-        elif key not in proofs:
-            found.append(f"lesson {stem} has no tests/answers/{key}.py")
-        else:
-            exported = solutions.get(stem, {})
-            found += _lesson_faults(stem, checks[key], proofs[key], exported)
-    return found
-
-
-def _lesson_faults(
-    stem: str,
-    checks: ModuleType,
-    proofs: Mapping[str, Proof],
-    exported: Mapping[str, str],
-) -> list[str]:
-    named = exercises(checks)
-    numbers = [exercise.number for exercise in named.values()]
-    found = [] if numbers else [f"{stem} has no exercise"]
-    for name, exercise in named.items():
-        if name != exercise.name:
-            found.append(f"{exercise} is called ex.{name}: use one name for both")
-        if exercise.lesson != stem:
-            found.append(f"{exercise} says lesson {exercise.lesson}, not {stem}")
-        if exercise.number.split(".")[0] != str(int(stem[:2])):
-            found.append(f"{exercise} has a number of another lesson than {stem}")
-        if exercise.number not in proofs and type(exercise) is Exercise:
-            found.append(f"{exercise} has no proof in tests/answers")
-    for number in sorted(set(numbers)):
-        if numbers.count(number) > 1:
-            found.append(f"{stem} has two exercises {number}")
-        if number not in exported:
-            found.append(f"{stem} exports no solution of {number}")
-    for number in sorted({*exported, *proofs} - set(numbers)):
-        found.append(f"{stem} has a solution or proof, but no exercise {number}")
-    return found
-
-
 def faults(exercise: Exercise, proof: Proof | None = None) -> list[str]:
     """What is wrong with one exercise, its check or its proof; [] if nothing is."""
     return _Trial(exercise, proof).faults()
@@ -96,10 +28,18 @@ class _Trial:
         self.exercise = exercise
         self.found: list[str] = []
         names = _made(proof.namespace) if proof else None
-        self.official = exercise.solve({"torch": torch} if names is None else names)
-        self.proof = proof or _own_proof(exercise, self.official)
+        try:
+            self.official = exercise.solve({"torch": torch} if names is None else names)
+        except Exception as error:
+            self.found.append(
+                f"the official solution does not run: {type(error).__name__}: {error}"
+            )
+        else:
+            self.proof = proof or _own_proof(exercise, self.official)
 
     def faults(self) -> list[str]:
+        if self.found:
+            return self.found
         if self.proof is None:
             return [f"{self.exercise} has no proof"]
         if len(set(self.exercise.hints)) < 2 or not all(self.exercise.hints):

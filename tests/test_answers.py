@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,8 @@ import helpers.checks
 import tests.answers
 from helpers.exercises import Exercise, solutions
 from tests.answers import Proof
-from tests.proving import course_faults, exercises, faults
+from tests.enumerating import course_faults, exercises
+from tests.proving import faults
 
 LESSONS = Path(__file__).parents[1] / "lessons"
 
@@ -22,7 +24,7 @@ def _modules(package: ModuleType) -> dict[str, ModuleType]:
     return {
         found.name: importlib.import_module(f"{package.__name__}.{found.name}")
         for found in pkgutil.iter_modules(package.__path__)
-        if found.name.startswith("lesson_")
+        if re.fullmatch(r"lesson_\d\d", found.name)
     }
 
 
