@@ -57,8 +57,8 @@ def fetch(what: str, function: Callable[[], Result], *, instead: str) -> Result:
     if not offline and not reachable():
         raise HubUnavailable(
             f"{what} cannot be downloaded because {constants.ENDPOINT} does not answer"
-            f": use {instead}, which needs no network, or, if you downloaded it before, "
-            "start again with HF_HUB_OFFLINE=1."
+            f": use {instead}, which needs no network, or, if you downloaded it "
+            "before, start again with HF_HUB_OFFLINE=1."
         )
     # Offline, datasets says with a ValueError that its cache lacks a configuration.
     expected = _connection_errors() + ((ValueError,) if offline else ())

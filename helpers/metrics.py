@@ -20,7 +20,7 @@ def accuracy_f1() -> evaluate.Metric:
     """A metric whose `compute(predictions=, references=)` gives "accuracy" and "f1".
 
     Both take class numbers, 0 or 1, one a row. F1 is that of class 1, as in GLUE's
-    MRPC, and 0 where class 1 is neither predicted nor there. Nothing is written to the cache.
+    MRPC, and 0 where class 1 is neither predicted nor there. The cache is left alone.
     """
     # evaluate makes a folder even if all stays in memory: give it one that goes away.
     folder = tempfile.mkdtemp(prefix="accuracy_f1_")

@@ -25,8 +25,8 @@ def classifier(
 
     "tiny" is one layer of width 64 with the vocabulary of the tickets: about 78,000
     weights, all drawn from `seed`. "distilbert" is distilbert/distilbert-base-cased
-    from the Hub, about 66 million, of which only the head is drawn. The same seed gives the
-    same weights, and the global random state is left as it was.
+    from the Hub, about 66 million, of which only the head is drawn. The same seed gives
+    the same weights, and the global random state is left as it was.
 
     `dropout` is the probability used everywhere in the model. It is 0 unless you ask,
     so that two ways to compute a gradient can be compared.
