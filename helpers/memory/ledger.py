@@ -57,9 +57,20 @@ class Ledger:
             try:
                 storage = tensor.untyped_storage()
             except NotImplementedError:
-                continue  # sparse: its indices and values are tensors seen by themselves
-            if id(storage) not in self.entries and storage.device == self.device:
-                self._open(storage, kind)
+                continue  # sparse: its indices and values are seen by themselves
+            if id(storage) not in self.entries:
+                self.open(storage, kind)
+
+    def open(self, storage: torch.UntypedStorage, kind: int) -> None:
+        """Count a storage that is not counted yet; one on another device is not."""
+        if storage.device != self.device:
+            return
+        entry = Entry(storage, self._freed)
+        entry.key, entry.kind, entry.size = id(storage), kind, storage.nbytes()
+        entry.born = self._earlier_rows + len(self.rows)
+        self.entries[entry.key] = entry
+        self.live[kind] += entry.size
+        self.total += entry.size
 
     def claim(self, tree: object, kind: int) -> None:
         """Say that the storages in `tree` are of `kind`, and were since they appeared.
@@ -68,16 +79,14 @@ class Ledger:
         it to its parameter. The rows since its birth are corrected, so that the split
         at the peak tells a gradient from a temporary tensor.
         """
-        moves: list[Entry] = []
         self.add(tree, kind)
-        for tensor in tensors(tree):
-            try:
-                entry = self.entries.get(id(tensor.untyped_storage()))
-            except NotImplementedError:
-                continue
-            if entry is not None and entry.kind != kind:
-                moves.append(entry)
-        self._move(moves, kind)
+        entries = (self._entry_of(tensor) for tensor in tensors(tree))
+        self._move((entry for entry in entries if entry is not None), kind)
+
+    def kind_of(self, tensor: torch.Tensor) -> int | None:
+        """The kind that `tensor` is counted as; None where it is not counted."""
+        entry = self._entry_of(tensor)
+        return None if entry is None else entry.kind
 
     def note(self) -> None:
         """Write down a row: the live bytes after an operation."""
@@ -88,20 +97,18 @@ class Ledger:
     def restart(self) -> None:
         """Forget the rows and the peak; what is alive stays counted."""
         self._earlier_rows += len(self.rows)
-        self.rows, self.peak = [], 0
+        self.rows, self.peak, self.peak_row = [], 0, 0
         self.note()
 
     def close(self) -> None:
         """Let go of all storages; the figures stay as they are."""
         self.entries.clear()
 
-    def _open(self, storage: torch.UntypedStorage, kind: int) -> None:
-        entry = Entry(storage, self._freed)
-        entry.key, entry.kind, entry.size = id(storage), kind, storage.nbytes()
-        entry.born = self._earlier_rows + len(self.rows)
-        self.entries[entry.key] = entry
-        self.live[kind] += entry.size
-        self.total += entry.size
+    def _entry_of(self, tensor: torch.Tensor) -> Entry | None:
+        try:
+            return self.entries.get(id(tensor.untyped_storage()))
+        except NotImplementedError:  # sparse
+            return None
 
     def _freed(self, entry: Entry) -> None:
         if self.entries.pop(entry.key, None) is not None:
@@ -109,10 +116,11 @@ class Ledger:
             self.total -= entry.size
 
     def _move(self, entries: Iterable[Entry], kind: int) -> None:
-        shifts: dict[
-            int, list[int]
-        ] = {}  # row -> bytes by kind that move from there on
+        # From its first row on, the bytes of an entry go from its old kind to `kind`.
+        shifts: dict[int, list[int]] = {}
         for entry in entries:
+            if entry.kind == kind:
+                continue
             row = max(entry.born - self._earlier_rows, 0)
             for shift in (shifts.setdefault(row, [0] * len(KINDS)), self.live):
                 shift[entry.kind] -= entry.size

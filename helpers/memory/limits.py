@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from types import FrameType
 
 import torch
 
+from helpers.memory import messages
 from helpers.memory.meter import Meter
 from helpers.memory.units import readable
 
@@ -22,7 +22,7 @@ def limit(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Iterator[Meter]:
-    """Raise `torch.OutOfMemoryError` where training would hold more than `budget` bytes.
+    """Raise `torch.OutOfMemoryError` where training would hold over `budget` bytes.
 
         with memory.limit(160 * MiB, model, optimizer) as meter:
             loss = model(**batch).loss
@@ -59,7 +59,8 @@ def limit(
         try:
             yield meter
         except torch.OutOfMemoryError as error:
-            _explain(error, budget, model)
+            if _in_update(error):
+                messages.add_half_updated(error)
             _undo(error, model)
             raise
 
@@ -93,27 +94,6 @@ def _allocator_cap(budget: int, model: torch.nn.Module) -> Iterator[None]:
         torch.cuda.set_per_process_memory_fraction(earlier, first.device)
 
 
-def _explain(
-    error: torch.OutOfMemoryError, budget: int, model: torch.nn.Module
-) -> None:
-    """Make the message short, and name what cannot be undone."""
-    message = str(error)
-    asked = re.search(r"^CUDA out of memory\. Tried to allocate [\d.]+ \w+", message)
-    if asked:
-        device = next(model.parameters()).device
-        used = torch.cuda.memory_allocated(device)
-        message = (
-            f"{asked[0]} more while {readable(used)} were in use; "
-            f"the limit is {readable(budget)}."
-        )
-    if _in_update(error):
-        message += (
-            "\nIt came in optimizer.step(), so weights and optimizer state are half "
-            "updated: make both anew."
-        )
-    error.args = (message,)
-
-
 def _in_update(error: BaseException) -> bool:
     frames: list[FrameType] = [f for f, _ in traceback.walk_tb(error.__traceback__)]
     return any(
@@ -125,11 +105,13 @@ def _in_update(error: BaseException) -> bool:
 
 def _undo(error: BaseException, model: torch.nn.Module) -> None:
     """Free what the failed step keeps alive: frames of the traceback and gradients."""
-    seen: BaseException | None = error
-    while seen is not None:
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
         # A frame that still runs, like the learner's cell, keeps its variables.
-        traceback.clear_frames(seen.__traceback__)
-        seen = seen.__cause__ or seen.__context__
+        traceback.clear_frames(link.__traceback__)
+        chain.append(link)
+        link = link.__cause__ or link.__context__
     for parameter in model.parameters():
         parameter.grad = None
     gc.collect()

@@ -8,20 +8,12 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode  # private name, used widely
+from torch.utils._python_dispatch import TorchDispatchMode  # documented, not public
 
-from helpers.memory import table
+from helpers.memory import messages, table
 from helpers.memory.allocator import AllocatorPeak
-from helpers.memory.ledger import (
-    ACTIVATIONS,
-    GRADIENTS,
-    KINDS,
-    OPTIMIZER_STATE,
-    PARAMETERS,
-    TEMPORARY,
-    Ledger,
-)
-from helpers.memory.units import readable
+from helpers.memory.ledger import ACTIVATIONS, KINDS, TEMPORARY, Ledger
+from helpers.memory.watch import Watch
 
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _SCALARS = frozenset(
@@ -48,17 +40,18 @@ class Meter(TorchDispatchMode):
 
     Meters nest; one meter measures once at a time, and anew at each `with`. The
     figures stay readable afterwards, and the meter keeps neither model nor tensors
-    alive.
+    alive. Read or reset within a long training: the timeline has one entry for each
+    operation since the start or the last `reset_peak`.
 
     Args:
-        model: any `torch.nn.Module`.
+        model: any `torch.nn.Module`; its first parameter says which device counts.
         optimizer: its optimizer, where it has one.
         budget: bytes above which an operation raises `torch.OutOfMemoryError`; what
             `memory.limit` uses.
 
     Raises:
         TypeError: `model` is no module, or `optimizer` no optimizer.
-        RuntimeError: entered while it is measuring already.
+        RuntimeError: entered while it is measuring already, or its model is gone.
     """
 
     def __init__(
@@ -83,9 +76,7 @@ class Meter(TorchDispatchMode):
         self._budget = budget
         self._ledger = Ledger(torch.device("cpu"))
         self._cuda: AllocatorPeak | None = None
-        self._active = self._in_forward = False
-        self._hooks: list[Any] = []
-        self._watched: dict[int, weakref.ref] = {}
+        self._watch: Watch | None = None  # while measuring
 
     # -- what a lesson reads --------------------------------------------------------
 
@@ -115,12 +106,12 @@ class Meter(TorchDispatchMode):
 
     @property
     def timeline(self) -> list[int]:
-        """Live bytes after each operation, the first entry before any."""
+        """Live bytes after each operation; the first entry is before any."""
         return [sum(row) for row in self._ledger.rows]
 
     @property
     def timeline_by_kind(self) -> dict[str, list[int]]:
-        """The same split by kind: one list of bytes for each, all equally long."""
+        """The timeline split by kind: for each a list of bytes, all equally long."""
         self._settle()
         rows = self._ledger.rows
         return {kind: [row[i] for row in rows] for i, kind in enumerate(KINDS)}
@@ -129,41 +120,37 @@ class Meter(TorchDispatchMode):
         """Start peak and timeline anew from what is alive now."""
         self._settle()
         self._ledger.restart()
-        if self._cuda and self._active:
+        if self._cuda and self._watch:
             self._cuda.start()
+
+    def __str__(self) -> str:
+        return table.text(self)
+
+    def _repr_html_(self) -> str:
+        return table.html(self)
 
     # -- entering and leaving -------------------------------------------------------
 
     def __enter__(self) -> Meter:
-        model = self._model()
-        if self._active:
+        if self._watch:
             raise RuntimeError(
                 "This meter is measuring already; make another one to nest inside it."
             )
+        model = self._model()
         if model is None:
             raise RuntimeError(
                 "The model of this meter is gone; make a meter for the new model."
             )
+        optimizer = self._optimizer() if self._optimizer else None
         first = next(model.parameters(), None)
         device = torch.device("cpu") if first is None else first.device
-        self._ledger, self._active = Ledger(device), True
-        self._settle()
+        self._ledger = Ledger(device)
+        self._watch = Watch(model, optimizer, self._ledger)
+        self._watch.start(model)
         self._ledger.note()
         self._cuda = AllocatorPeak(device) if device.type == "cuda" else None
         if self._cuda:
             self._cuda.start()
-
-        # Plain functions: a deep copy of the model shares them, a method would drag
-        # the meter along.
-        def before(*_: object) -> None:
-            self._in_forward = True
-            self._watch_parameters()
-
-        def after(*_: object) -> None:
-            self._in_forward = False
-
-        self._hooks.append(model.register_forward_pre_hook(before))
-        self._hooks.append(model.register_forward_hook(after, always_call=True))
         super().__enter__()
         return self
 
@@ -174,15 +161,17 @@ class Meter(TorchDispatchMode):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(error_type, error, trace)
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        self._watched.clear()
-        self._settle()
+        if self._watch:
+            self._watch.settle()
+            self._watch.stop()
+        self._watch = None
         self._ledger.close()
         if self._cuda:
             self._cuda.stop()
-        self._active = self._in_forward = False
+
+    def _settle(self) -> None:
+        if self._watch:
+            self._watch.settle()
 
     # -- counting -------------------------------------------------------------------
 
@@ -202,78 +191,40 @@ class Meter(TorchDispatchMode):
         try:
             for value in args:  # made before the meter, first seen here: the batch
                 if type(value) in _TENSORS:
-                    if id(value.untyped_storage()) not in entries:
-                        ledger.add(value, ACTIVATIONS)
+                    storage = value.untyped_storage()
+                    if id(storage) not in entries:
+                        ledger.open(storage, ACTIVATIONS)
                 elif type(value) not in _SCALARS:
                     ledger.add(value, ACTIVATIONS)
         except NotImplementedError:  # a sparse tensor has no storage
             ledger.add(args, ACTIVATIONS)
         if kwargs:
             ledger.add(kwargs, ACTIVATIONS)
-            out = func(*args, **kwargs)
-        else:
-            out = func(*args)
+        try:
+            out = func(*args, **kwargs) if kwargs else func(*args)
+        except torch.OutOfMemoryError as error:
+            storage = value = args = kwargs = None  # the traceback must not keep them
+            messages.shorten(error, ledger.device, self._budget)
+            raise
         # Backward and the optimizer record no gradients; checkpointing, which repeats
         # the forward pass inside backward, does. A custom autograd Function records
         # none either, but runs inside the model's forward.
-        recording = self._in_forward or torch.is_grad_enabled()
-        ledger.add(out, ACTIVATIONS if recording else TEMPORARY)
+        recording = self._watch.in_forward or torch.is_grad_enabled()
+        made = ACTIVATIONS if recording else TEMPORARY
+        if type(out) in _TENSORS:
+            try:
+                storage = out.untyped_storage()
+                if id(storage) not in entries:
+                    ledger.open(storage, made)
+            except NotImplementedError:
+                pass
+        elif out is not None:
+            ledger.add(out, made)
         total = ledger.total
-        if total > ledger.peak and total > self._budget:
-            out = value = args = kwargs = None  # the traceback must not keep them
-            raise self._out_of_memory(total - before, before)
-        ledger.note()
+        if total > self._budget and total > before:
+            out = storage = value = args = kwargs = None
+            raise messages.over_budget(total - before, before, self._budget)
+        if total > ledger.peak:
+            ledger.peak, ledger.peak_row = total, len(ledger.rows)
+        ledger.rows.append(ledger.live.copy())
         return out
-
-    def _out_of_memory(self, asked: int, used: int) -> torch.OutOfMemoryError:
-        # Accelerate recognises the error by the words " out of memory.".
-        return torch.OutOfMemoryError(
-            f"Training is out of memory. It asked for {readable(asked)} more while "
-            f"{readable(used)} were in use; the limit is {readable(self._budget)}."
-        )
-
-    def _watch_parameters(self) -> None:
-        # At each forward, since a parameter may have been replaced meanwhile.
-        model = self._model()
-        if model is None:
-            return
-        for parameter in model.parameters():
-            self._ledger.claim(parameter, PARAMETERS)
-            known = self._watched.get(id(parameter), _nothing)
-            if parameter.requires_grad and known() is not parameter:
-                self._watched[id(parameter)] = weakref.ref(parameter)
-                hook = parameter.register_post_accumulate_grad_hook(
-                    self._claim_gradient
-                )
-                self._hooks.append(hook)
-
-    def _claim_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter.grad is not None:
-            self._ledger.claim(parameter.grad, GRADIENTS)
-
-    def _settle(self) -> None:
-        # Brings every kind up to date before it is read.
-        model = self._model()
-        if not self._active or model is None:
-            return
-        optimizer = self._optimizer() if self._optimizer is not None else None
-        if optimizer is not None:
-            self._ledger.claim(dict(optimizer.state), OPTIMIZER_STATE)
-        self._watch_parameters()
-        for parameter in model.parameters():
-            self._claim_gradient(parameter)
-        self._ledger.claim(list(model.buffers()), PARAMETERS)
-
-    # -- showing --------------------------------------------------------------------
-
-    def __str__(self) -> str:
-        return table.text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return table.html(self)
-
-
-def _nothing() -> None:
-    """Stands for the weak reference of a parameter that was never seen."""
