@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from authoring import prose
@@ -67,7 +68,7 @@ def headings(cells: Iterable[str]) -> list[str]:
     found = []
     if levels[:1] != [1] or levels.count(1) != 1:
         found.append("exactly one first-level heading is wanted, above all others")
-    for before, after in zip(levels, levels[1:]):
+    for before, after in pairwise(levels):
         if after > before + 1:
             found.append(f"the heading level jumps from {before} to {after}")
     return found
