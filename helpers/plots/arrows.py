@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from helpers.plots import style
-from helpers.plots.labels import note, short
+from helpers.plots.labels import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from torch import Tensor
 
 Point = tuple[float, float]
@@ -54,45 +55,53 @@ def in_plane(
     return steps, length, kept
 
 
-def draw(axes: Axes, corners: list[Point], length: float, kept: float) -> None:
+def draw(fig: Figure, corners: list[Point], length: float, kept: float) -> None:
     """Draw the chain of arrows through `corners`, and the whole from (0, 0)."""
-    high = max(y for _, y in corners) - min(y for _, y in corners)
-    _arrow(axes, (0, 0), (length, 0), style.INK, 3.2)
-    below = min(y for _, y in corners) >= -0.05 * max(high, 1e-12)
-    axes.annotate(
-        "reference: the whole batch", (length / 2, 0), ha="center",
-        xytext=(0, -8 if below else 8), textcoords="offset points",
-        va="top" if below else "bottom", fontweight="bold",
-    )  # fmt: skip
+    axes = fig.subplots()
+    _arrow(axes, (0, 0), (length, 0), style.INK, 3.4)
     for index, (start, end) in enumerate(pairwise(corners)):
         colour = style.COLOURS[index % len(style.COLOURS)]
         _arrow(axes, start, end, colour, 2.4)
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
         axes.annotate(
-            str(index + 1), middle, ha="center", va="center", color=colour,
+            str(index + 1), middle, ha="center", va="center",
             fontweight="bold", fontsize=style.SMALL,
             bbox={"boxstyle": "circle,pad=0.2", "fc": style.CARD, "ec": colour},
         )  # fmt: skip
     x, y = corners[-1]
     gap = ((x - length) ** 2 + y**2) ** 0.5 / length
     if gap > 0.01:
-        axes.plot(x, y, "D", color=style.VERMILLION)
-        axes.annotate(
-            f"the sum ends {short(100 * gap)} % away", (x, y), xytext=(8, 10),
-            textcoords="offset points", color=style.VERMILLION, fontweight="bold",
-        )  # fmt: skip
+        axes.plot(x, y, "D", color=style.VERMILLION, zorder=6)
+        text = f"the sum ends here,\n{short(100 * gap)} % away"
+        _tip(axes, x, y, text, style.VERMILLION, 24)
+        _tip(axes, length, 0, "reference", style.INK, 16, left=True)
     else:
-        axes.plot(x, y, "o", color=style.CARD, markeredgecolor=style.INK, zorder=6)
-        axes.annotate(
-            "the sum\nends here", (x, y), xytext=(10, 0), textcoords="offset points",
-            va="center", fontsize=style.SMALL,
-        )  # fmt: skip
+        _tip(axes, length, 0, "reference, and\nsum of the parts", style.INK, 0)
     axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(x=0.04, y=0.2)
+    axes.margins(x=0.03, y=0.1)
     axes.set_axis_off()
-    note(
-        axes, 0, 0, f"{100 * (1 - kept):.0f} % of the parts' squared length lies in "
-        "directions that this plane does not show.", transform=axes.transAxes,
+    fig.supxlabel(
+        f"{100 * max(0, 1 - kept):.0f} % of the parts' squared length lies in "
+        "directions that this plane does not show.",
+        x=0.015, ha="left", fontsize=style.SMALL, color=style.MUTED,
+    )  # fmt: skip
+
+
+def _tip(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    colour: str,
+    lift: float,
+    left: bool = False,
+) -> None:
+    """Words beside an arrow's tip, on a light patch, `lift` points up."""
+    axes.annotate(
+        text, (x, y), xytext=(-8 if left else 8, lift), va="center",
+        textcoords="offset points", ha="right" if left else "left",
+        fontsize=9.5, fontweight="bold", color=colour, zorder=7,
+        bbox={"facecolor": style.CARD, "edgecolor": "none", "pad": 1.5},
     )  # fmt: skip
 
 

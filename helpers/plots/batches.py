@@ -31,37 +31,38 @@ def cut_into_micro_batches(
     steps = whole_number(accumulation_steps, "accumulation_steps", most=32)
     window = micro_batch * steps
     sizes = [min(window, rows - start) for start in range(0, rows, window)]
-    shown: list[int | None] = list(range(len(sizes)))
+    lines: list[int | str] = list(range(len(sizes)))
     if len(sizes) > _MOST_WINDOWS:
-        shown = [0, 1, 2, None, len(sizes) - 1]
-    high = 100 + 46 * len(shown)
+        lines = [
+            0,
+            1,
+            2,
+            f"⋮   {len(sizes) - 4} more windows like these",
+            len(sizes) - 1,
+        ]
+    high = 70 + 44 * (len(lines) + (len(sizes) == 1))
     with drawing(alt, caption, height=high / 100) as fig:
         axes = blank(fig, 700, high)
-        scale = 430 / min(window, rows)
-        write(
-            axes, 8, high - 18, f"{rows} rows, micro-batches of {micro_batch}, "
-            f"{steps} to a window", bold=True, align="left",
-        )  # fmt: skip
-        write(axes, 8, high - 46, "window", size=9, align="left", colour=style.MUTED)
-        write(axes, 505, high - 46, "rows", size=9, align="left", colour=style.MUTED)
-        for line, index in enumerate(shown):
-            y = high - 92 - 46 * line
-            if index is None:
-                left_out = len(sizes) - len(shown) + 1
-                write(axes, 60, y + 15, f"⋮   {left_out} more windows like these",
-                      align="left", colour=style.MUTED)  # fmt: skip
-                continue
-            _window(axes, y, index, sizes[index], micro_batch, scale)
-            short = sizes[index] < window
-            counted = -(-sizes[index] // micro_batch)
+        title = f"{rows} rows, micro-batches of {micro_batch}, {steps} to a window"
+        write(axes, 8, high - 18, title, bold=True, align="left")
+        y = high - 88
+        scale = 380 / min(window, rows)
+        if len(sizes) == 1:  # one window is itself the large batch that is cut
+            write(axes, 8, y + 15, "large\nbatch", size=9, align="left")
+            block(axes, 61.5, y, 377, 30, "#DDE1E5", edge=style.MUTED)
+            write(axes, 250, y + 15, str(rows), size=9)
+            y -= 44
+        else:
             write(
-                axes, 505, y + 15,
-                f"{sizes[index]} in {counted}" + (" (short)" if short else ""),
-                align="left", bold=short,
-                colour=style.VERMILLION if short else style.INK,
-            )  # fmt: skip
-            arrow(axes, (600, y + 15), (622, y + 15))
-            write(axes, 630, y + 15, f"update {index + 1}", size=9, align="left")
+                axes, 8, high - 42, "window", size=9, align="left", colour=style.MUTED
+            )
+        for line in lines:
+            if isinstance(line, str):
+                write(axes, 62, y + 15, line, align="left", colour=style.MUTED)
+            else:
+                _window(axes, y, line, sizes[line], micro_batch, scale)
+                _result(axes, y, line, sizes[line], short=sizes[line] < window)
+            y -= 44
 
 
 def _window(
@@ -70,13 +71,24 @@ def _window(
     write(axes, 30, y + 15, str(index + 1), bold=True)
     for number, start in enumerate(range(0, size, micro_batch)):
         count = min(micro_batch, size - start)
+        width = count * scale
+        inset = min(1.5, width / 4)
+        even = number % 2 == 0
         block(
-            axes, 60 + start * scale + 1.5, y, count * scale - 3, 30,
-            style.PALE_BLUE if number % 2 == 0 else style.PALE_ORANGE,
-            edge=style.BLUE if number % 2 == 0 else "#B37A00",
+            axes, 60 + start * scale + inset, y, width - 2 * inset, 30,
+            style.PALE_BLUE if even else style.PALE_ORANGE,
+            edge=style.BLUE if even else "#B37A00",
         )  # fmt: skip
-        if count * scale > 22:
-            write(axes, 60 + (start + count / 2) * scale, y + 15, str(count), size=9)
+        if width > 9 * len(str(count)) + 4:
+            write(axes, 60 + start * scale + width / 2, y + 15, str(count), size=9)
+
+
+def _result(axes, y: float, index: int, size: int, short: bool) -> None:
+    text = f"{size} row{'s' * (size > 1)}" + (" (short)" if short else "")
+    ink = "#B34700" if short else style.INK
+    write(axes, 454, y + 15, text, align="left", bold=short, colour=ink)
+    arrow(axes, (590, y + 15), (612, y + 15))
+    write(axes, 622, y + 15, f"update {index + 1}", size=9.5, align="left")
 
 
 def one_update(
@@ -88,50 +100,51 @@ def one_update(
     """
     check_words(alt, caption)
     steps = whole_number(accumulation_steps, "accumulation_steps", 1, _MOST_STEPS)
-    with drawing(alt, caption, height=3.5) as fig:
-        axes = blank(fig, 700, 350)
-        left, right = 96, 500
+    with drawing(alt, caption, height=3.3) as fig:
+        axes = blank(fig, 700, 330)
+        left, right = 92, 500
         pitch = (right - left) / steps
-        for y, name in ((305, "forward"), (250, "backward"), (150, ".grad")):
+        half = min(pitch / 2, 70) - 2
+        for y, name in ((281, "forward"), (226, "backward"), (128, ".grad")):
             write(axes, 8, y, name, align="left", bold=True)
+        write(axes, left, 317, "micro-batch", size=9.5, align="left")
         for index in range(steps):
             x = left + pitch * index
-            half = min(pitch / 2, 60) - 2
-            block(axes, x, 288, half, 34, style.PALE_BLUE, edge=style.BLUE)
-            block(axes, x + half + 2, 233, half, 34, style.PALE_ORANGE, edge="#B37A00")
-            write(axes, x + half / 2, 305, str(index + 1), bold=True)
-            write(axes, x + half * 1.5 + 2, 250, str(index + 1), bold=True)
-            arrow(axes, (x + half * 1.5 + 2, 231), (x + half * 1.5 + 2, 202))
-            _level(axes, x + half + 2, half, index + 1, steps)
-        write(axes, left, 340, "micro-batch", size=9, align="left", colour=style.MUTED)
+            later = x + half + 2
+            block(axes, x, 264, half, 34, style.PALE_BLUE, edge=style.BLUE)
+            block(axes, later, 209, half, 34, style.PALE_ORANGE, edge="#B37A00")
+            write(axes, x + half / 2, 281, str(index + 1), bold=True)
+            write(axes, later + half / 2, 226, str(index + 1), bold=True)
+            arrow(axes, (later + half / 2, 207), (later + half / 2, 180))
+            _level(axes, later, half, index + 1, steps)
+        axes.plot([right + 6, right + 6], [44, 322], ":", color=style.MUTED)
         _update(axes, steps)
-        arrow(axes, (left, 40), (692, 40))
-        write(axes, left, 20, "time", size=9, align="left", colour=style.MUTED)
-        axes.plot([right + 4, right + 4], [34, 330], ":", color=style.MUTED)
+        arrow(axes, (left, 32), (694, 32))
+        write(axes, left, 15, "time", size=9.5, align="left")
 
 
 def _level(axes, x: float, width: float, filled: int, steps: int) -> None:
     """The stack in .grad after `filled` backwards."""
-    block(axes, x, 100, width, 100, style.WASH, edge=style.FAINT)
+    block(axes, x, 78, width, 100, style.WASH, edge=style.FAINT)
+    height = 96 / steps
     for layer in range(filled):
-        height = 96 / steps
-        block(axes, x + 2, 102 + layer * height, width - 4, height - 2, style.ORANGE)
-    write(axes, x + width / 2, 84, f"{filled}/{steps}", size=9)
+        block(axes, x + 2, 80 + layer * height, width - 4, height - 2, style.ORANGE)
+    write(axes, x + width / 2, 62, f"{filled}/{steps}", size=9.5)
 
 
 def _update(axes, steps: int) -> None:
-    write(axes, 602, 340, "one update", size=9, colour=style.MUTED)
+    write(axes, 520, 317, "then one update", size=9.5, align="left")
     calls = ("optimizer.step()", "scheduler.step()", "zero_grad()")
     for row, call in enumerate(calls):
-        y = 288 - 55 * row
-        block(axes, 520, y, 164, 34, style.PALE_GREEN, edge=style.GREEN)
-        write(axes, 602, y + 17, call, size=10)
+        y = 264 - 55 * row
+        block(axes, 520, y, 170, 34, style.PALE_GREEN, edge=style.GREEN)
+        write(axes, 605, y + 17, call, size=10)
         if row:
-            arrow(axes, (602, y + 54), (602, y + 36))
-    arrow(axes, (602, 176), (602, 152))
-    block(axes, 572, 100, 60, 50, style.WASH, edge=style.FAINT)
-    write(axes, 602, 125, "empty", size=9, colour=style.MUTED)
-    write(axes, 602, 84, f"0/{steps}", size=9)
+            arrow(axes, (605, y + 54), (605, y + 36))
+    arrow(axes, (605, 152), (605, 130))
+    block(axes, 572, 78, 66, 50, style.WASH, edge=style.FAINT)
+    write(axes, 605, 103, "empty", size=9.5, colour=style.MUTED)
+    write(axes, 605, 62, f"0/{steps}", size=9.5)
 
 
 def fails_and_completes(*, alt: str = "", caption: str = "") -> None:

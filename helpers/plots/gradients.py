@@ -73,8 +73,8 @@ def error_bars(
     values = numbers(errors.values(), "errors", least=0)
     (rounding,) = numbers([rounding], "rounding", least=0, above=True)
     positive = [value for value in values if value > 0]
-    left = min([*positive, rounding]) / 30
-    right = max([*positive, rounding * 100]) * 60
+    left = min([*positive, rounding * 1e-4]) / 30
+    right = max([*positive, 1]) * 60  # up to 1: as wrong as no gradient at all
     with drawing(alt, caption, height=0.95 + 0.42 * len(values)) as fig:
         axes = fig.subplots()
         axes.axvspan(left, rounding, color=style.PALE_GREEN, linewidth=0)
@@ -96,7 +96,7 @@ def error_bars(
         axes.set_xlim(left, right)
         axes.set_ylim(len(values) - 0.5, -0.95)
         axes.set_yticks(range(len(values)), [str(name) for name in errors])
-        axes.tick_params(axis="y", length=0, labelsize=10)
+        axes.tick_params(axis="y", length=0, pad=9, labelsize=10)
         axes.grid(axis="y", visible=False)
         axes.minorticks_off()
         axes.set_xlabel("relative error against the reference")
@@ -114,11 +114,15 @@ def window_ratios(
     check_words(alt, caption)
     named(ratios, "ratios", most=6)
     loops = {
-        name: numbers(values, f"ratios[{name!r}]") for name, values in ratios.items()
+        # An empty list is a loop that never made an update.
+        name: numbers(values, f"ratios[{name!r}]") if len(values) else []
+        for name, values in ratios.items()
     }
     windows = max(len(values) for values in loops.values())
+    if not windows:
+        raise ValueError("ratios holds no window at all; give at least one ratio.")
     every = [value for values in loops.values() for value in values] + [0, 1]
-    room = 0.3 * (max(every) - min(every))
+    room = 0.45 * (max(every) - min(every))
     height = 0.75 + 1.15 * len(loops)
     with drawing(alt, caption, height) as fig:
         panels = fig.subplots(len(loops), sharex=True, sharey=True, squeeze=False)
@@ -128,29 +132,39 @@ def window_ratios(
             _ratio_strip(axes, values, windows, index)
         last = panels[-1, 0]
         last.set_ylim(min(every) - room, max(every) + room)
+        last.locator_params(axis="y", nbins=4, integer=max(every) > 2)
         last.set_xlim(0.5, windows + 0.5)
         last.set_xticks(range(1, windows + 1) if windows <= 16 else [1, windows])
-        last.set_xlabel("window (the last one is shaded)")
+        last.set_xlabel("window (the last one is shaded)" if windows > 1 else "window")
         panels[len(loops) // 2, 0].set_ylabel("ratio")
 
 
 def _ratio_strip(axes, values: list[float], windows: int, index: int) -> None:
-    axes.axvspan(windows - 0.5, windows + 0.5, color=style.WASH, linewidth=0)
+    if windows > 1:
+        axes.axvspan(windows - 0.5, windows + 0.5, color=style.WASH, linewidth=0)
     axes.axhline(1, color=style.INK, linewidth=1.2)
+    if not index:
+        axes.annotate(
+            "reference", (1, 1), xycoords=("axes fraction", "data"), xytext=(5, 0),
+            textcoords="offset points", va="center", fontsize=style.SMALL,
+        )  # fmt: skip
     places = range(1, len(values) + 1)
     axes.plot(
         places, values, style.MARKERS[index], color=style.COLOURS[index], linestyle=""
     )
+    few = windows <= 12
+    beside = {"xytext": (9, 0), "va": "center", "ha": "left"}
+    above = {"xytext": (0, 6), "va": "bottom", "ha": "center"}
     for place, value in zip(places, values, strict=True):
-        if windows <= 16 or place in (1, windows):
+        if abs(value - 1) > 0.005 and (few or place in (1, windows)):
             axes.annotate(
-                short(round(value, 3)), (place, value), xytext=(8, -1),
-                textcoords="offset points", va="top" if value >= 1 else "bottom",
-                fontsize=style.SMALL,
+                short(round(value, 3)), (place, value), textcoords="offset points",
+                fontsize=style.SMALL, **(beside if few else above),
             )  # fmt: skip
     for place in range(len(values) + 1, windows + 1):
         axes.plot(place, 0, "x", color=style.VERMILLION, markeredgewidth=2)
-        note(axes, place, 0.12, "no update", ha="center", va="bottom")
+        if few or place == windows:
+            note(axes, place, 0.12, "no update", ha="center", va="bottom")
     axes.grid(axis="x", visible=False)
 
 
@@ -175,6 +189,6 @@ def gradients_add_up(
         ys.append(ys[-1] + y)
     wide = max(*xs, length) - min(xs)
     high = max(ys) - min(ys)
-    height = min(max(1.3 + 5.6 * high / wide, 2.4), 5.0)
+    height = min(max(0.8 + 6.0 * high / wide, 1.6), 5.0)
     with drawing(alt, caption, height=height) as fig:
-        draw(fig.subplots(), list(zip(xs, ys, strict=True)), length, kept)
+        draw(fig, list(zip(xs, ys, strict=True)), length, kept)

@@ -14,10 +14,10 @@ from helpers.plots.style import MiB
 # Colour and hatch of each kind of memory; a kind that is not listed takes the last.
 _LOOKS = {
     "parameters": (style.BLUE, ""),
-    "gradients": (style.ORANGE, "///"),
-    "optimizer state": (style.GREEN, "..."),
-    "activations": (style.SKY, "\\\\\\"),
-    "temporary": (style.PURPLE, "xxx"),
+    "gradients": (style.ORANGE, "//"),
+    "optimizer state": (style.GREEN, ".."),
+    "activations": (style.SKY, "\\\\"),
+    "temporary": (style.PURPLE, "xx"),
     "other": ("#9AA1A9", ""),
 }
 _SIGNS = {"completes": ("✓", "#00734F"), "fails": ("✗", "#B34700")}
@@ -40,51 +40,75 @@ def memory_bars(
     """
     check_words(alt, caption)
     bars = {
-        label: _sizes(kinds, label) for label, kinds in named(peaks, "peaks").items()
+        label: _sizes(kinds, label)
+        for label, kinds in named(peaks, "peaks", most=8).items()
     }
     if limit is not None:
         (limit,) = numbers([limit], "limit", least=0, above=True)
     outcomes = _outcomes(outcomes or {}, bars)
     kinds = [kind for kind in _LOOKS if any(kind in sizes for sizes in bars.values())]
-    highest = max(*(sum(sizes.values()) for sizes in bars.values()), limit or 0) / MiB
-    with drawing(alt, caption, height=3.8) as fig:
+    totals = [sum(sizes.values()) / MiB for sizes in bars.values()]
+    top = (max(*totals, (limit or 0) / MiB) or 1) * 1.12
+    with drawing(alt, caption, height=4.0) as fig:
         axes = fig.subplots()
-        bottoms = [0.0] * len(bars)
-        for kind in kinds:
-            colour, hatch = _LOOKS[kind]
-            heights = [sizes.get(kind, 0) / MiB for sizes in bars.values()]
-            axes.bar(
-                range(len(bars)), heights, 0.62, bottoms, label=kind, color=colour,
-                hatch=hatch, edgecolor=style.CARD, linewidth=0.6,
-            )  # fmt: skip
-            bottoms = [a + b for a, b in zip(bottoms, heights, strict=True)]
-        for position, total in enumerate(bottoms):
-            axes.annotate(
-                mebibytes(total), (position, total), xytext=(0, 3), ha="center",
-                textcoords="offset points", fontweight="bold", zorder=5,
-                bbox={"facecolor": style.CARD, "edgecolor": "none", "pad": 1},
-            )  # fmt: skip
+        _stack(axes, bars, kinds, top)
+        for position, total in enumerate(totals):
+            _number(axes, position, total, 3, mebibytes(total), va="bottom")
         if limit is not None:
             _line(axes, limit / MiB, f"limit\n{mebibytes(limit / MiB)} MiB")
         axes.set_xticks(range(len(bars)), [str(label) for label in bars])
         axes.tick_params(axis="x", length=0)
-        axes.set_xlim(-0.6, max(len(bars), 3) - 0.4)
-        for position, (sign, colour, word) in outcomes.items():
-            axes.annotate(
-                f"{sign} {word}" if len(bars) < 7 else f"{sign}\n{word}",
-                (position, 0), xycoords=("data", "axes fraction"), xytext=(0, -20),
-                textcoords="offset points", ha="center", va="top", color=colour,
-                fontsize=style.SMALL, fontweight="bold", annotation_clip=False,
-            )  # fmt: skip
-        lines = 0 if not outcomes else 1 if len(bars) < 7 else 2
-        axes.set_xlabel(xlabel, labelpad=4 + 13 * lines)
+        padding = max(0.6, (4 - len(bars)) / 2)  # few bars stay slim and centred
+        axes.set_xlim(-padding, len(bars) - 1 + padding)
+        taken = _write_outcomes(axes, outcomes, len(bars))
+        axes.set_xlabel(xlabel, labelpad=5 + taken)
         axes.set_ylabel("peak memory (MiB)")
-        axes.set_ylim(0, (highest or 1) * 1.12)
+        axes.set_ylim(0, top)
         axes.grid(axis="x", visible=False)
         fig.legend(
             loc="outside upper left", ncols=len(kinds), handlelength=1.5,
             columnspacing=1.4, handletextpad=0.5,
         )  # fmt: skip
+
+
+def _stack(axes, bars, kinds, top: float) -> None:
+    bottoms = [0.0] * len(bars)
+    for kind in kinds:
+        colour, hatch = _LOOKS[kind]
+        heights = [sizes.get(kind, 0) / MiB for sizes in bars.values()]
+        axes.bar(
+            range(len(bars)), heights, 0.62, bottoms, label=kind, color=colour,
+            hatch=hatch, edgecolor=style.CARD, linewidth=0.6,
+        )  # fmt: skip
+        for position, (start, height) in enumerate(zip(bottoms, heights, strict=True)):
+            if len(bars) <= 4 and height > 0.09 * top:  # there is room for a number
+                _number(
+                    axes, position, start + height / 2, 0, mebibytes(height),
+                    va="center", fontsize=style.SMALL, fontweight="normal",
+                )  # fmt: skip
+        bottoms = [a + b for a, b in zip(bottoms, heights, strict=True)]
+
+
+def _number(axes, x, y, lift: float, text: str, **options) -> None:
+    """A number on a light patch, so that neither hatch nor line runs through it."""
+    axes.annotate(
+        text, (x, y), xytext=(0, lift), textcoords="offset points", ha="center",
+        zorder=5, bbox={"facecolor": style.CARD, "edgecolor": "none", "pad": 1.2},
+        **{"fontweight": "bold", **options},
+    )  # fmt: skip
+
+
+def _write_outcomes(axes, outcomes: Mapping[int, tuple], bars: int) -> int:
+    """Write sign and word under the bars; the height in points that took."""
+    crowded = bars > 6
+    for position, (sign, colour, word) in outcomes.items():
+        axes.annotate(
+            f"{sign}\n{word}" if crowded else f"{sign} {word}", (position, 0),
+            xycoords=("data", "axes fraction"), xytext=(0, -19), ha="center", va="top",
+            textcoords="offset points", color=colour, annotation_clip=False,
+            fontsize=7.5 if crowded else style.SMALL, fontweight="bold",
+        )  # fmt: skip
+    return (21 if crowded else 15) if outcomes else 0
 
 
 def memory_and_speed(
@@ -160,7 +184,7 @@ def _numbered_line(axes, xs, ys, colour, marker, write) -> None:
     axes.plot(xs, ys, color=colour, marker=marker)
     for x, y in zip(xs, ys, strict=True):
         axes.annotate(
-            write(y), (x, y), xytext=(0, 7), textcoords="offset points",
-            ha="center", fontsize=style.SMALL,
+            write(y), (x, y), xytext=(2, 6), textcoords="offset points",
+            ha="left", fontsize=style.SMALL,
         )  # fmt: skip
     axes.set_ylim(0, (max(ys) or 1) * 1.22)

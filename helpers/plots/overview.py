@@ -12,7 +12,7 @@ LESSONS = (
     "Accumulate\nby hand",
     "Accelerator",
     "Trainer",
-    "Unequal\nmicro-batches",
+    "Unequal\nmicro-\nbatches",
     "Several\nprocesses",
     "Below\nthe floor",
     "Capstone",
@@ -32,148 +32,104 @@ def course_map(current: int = 1, *, alt: str = "", caption: str = "") -> None:
     """
     check_words(alt, caption)
     current = whole_number(current, "current", 1, len(LESSONS))
-    with drawing(alt, caption, height=3.5) as fig:
-        axes = blank(fig, 700, 350)
+    with drawing(alt, caption, height=3.6) as fig:
+        axes = blank(fig, 700, 360)
         for index, topic in enumerate(_TOPICS):
-            ours = topic == "Efficient training"
-            block(
-                axes,
-                8 + 173 * index,
-                306,
-                157,
-                34,
-                style.BLUE if ours else style.WASH,
-            )
-            write(
-                axes,
-                86 + 173 * index,
-                323,
-                topic,
-                size=10,
-                bold=ours,
-                colour=style.CARD if ours else style.MUTED,
-            )
-            if index:
-                arrow(axes, (8 + 173 * index - 15, 323), (173 * index + 7, 323))
+            _topic(axes, 4 + 175.5 * index, topic, topic == "Efficient training")
         # The course opens out of its topic.
-        axes.fill([354, 511, 692, 8], [303, 303, 272, 272], color=style.PALE_BLUE)
-        block(axes, 8, 8, 684, 264, style.PALE_BLUE)
-        write(axes, 24, 254, "The course", bold=True, align="left")
-        write(axes, 24, 129, "Going further", bold=True, align="left")
+        axes.fill([357, 520, 694, 6], [318, 318, 288, 288], color=style.PALE_BLUE)
+        block(axes, 4, 6, 692, 284, style.PALE_BLUE)
+        write(axes, 22, 274, "The course", bold=True, align="left")
+        write(axes, 22, 135, "Going further", bold=True, align="left")
         for number, title in enumerate(LESSONS, start=1):
             _lesson(axes, number, title, number == current)
         # From the end of the first row to the start of the second.
         axes.plot(
-            [617, 617, 91, 91], [162, 146, 146, 118], color=style.BLUE, linewidth=2
+            [610, 610, 142, 142], [177, 154, 154, 110], color=style.BLUE, linewidth=2
         )
-        arrow(axes, (91, 122), (91, 112), style.BLUE, 2)
+        arrow(axes, (142, 116), (142, 104), style.BLUE, 2)
+
+
+def _topic(axes, x: float, name: str, ours: bool) -> None:
+    block(axes, x, 318, 165, 34, style.BLUE if ours else style.WASH)
+    ink = style.CARD if ours else style.MUTED
+    write(axes, x + 82, 335, name, size=10, bold=ours, colour=ink)
 
 
 def _lesson(axes, number: int, title: str, here: bool) -> None:
     column, row = (number - 1) % 4, (number - 1) // 4
-    x, y = 24 + 168 * column, 162 - 132 * row
+    x, y = 22 + 171 * column, 177 - 155 * row
     if column:
-        arrow(axes, (x - 33, y + 39), (x - 2, y + 39), style.BLUE, 2)
-    block(
-        axes,
-        x,
-        y,
-        134,
-        78,
-        style.BLUE if here else style.CARD,
-        edge=style.BLUE,
-        line=2,
-    )
+        arrow(axes, (x - 28, y + 40), (x - 2, y + 40), style.BLUE, 2)
+    fill = style.BLUE if here else style.CARD
+    block(axes, x, y, 142, 80, fill, edge=style.BLUE, line=2)
     ink = style.CARD if here else style.INK
-    write(axes, x + 22, y + 39, str(number), size=17, bold=True, colour=ink)
-    write(axes, x + 42, y + 39, title, size=9.5, colour=ink, align="left", bold=here)
+    middle = y + (52 if here else 40)
+    write(axes, x + 21, middle, str(number), size=17, bold=True, colour=ink)
+    write(axes, x + 40, middle, title, size=9.5, colour=ink, align="left", bold=here)
     if here:
-        write(
-            axes,
-            x + 134,
-            y + 90,
-            "▼ you are here",
-            size=9.5,
-            bold=True,
-            colour="#004A75",
-            align="right",
-        )
+        # Words, because colour alone would not say it.
+        block(axes, x + 6, y + 6, 130, 20, style.CARD)
+        write(axes, x + 71, y + 16, "you are here", size=9, bold=True)
 
 
 def three_efficiencies(*, alt: str = "", caption: str = "") -> None:
     """What accumulation does for memory, for communication and for computation."""
     check_words(alt, caption)
+    less, same = ("▼ less", style.PALE_GREEN), ("= the same", style.PALE_ORANGE)
     with drawing(alt, caption, height=3.7) as fig:
         axes = blank(fig, 700, 370)
-        columns = (
-            ("Memory", _memory, "less", "fewer activations\nat once"),
-            (
-                "Communication",
-                _communication,
-                "less",
-                "one synchronisation\nper window",
-            ),
-            (
-                "Computation",
-                _computation,
-                "the same",
-                "every row still goes\nforward and backward",
-            ),
-        )
-        for index, (title, picture, verdict, reason) in enumerate(columns):
-            x = 8 + 232 * index
-            saves = verdict == "less"
-            block(axes, x, 8, 220, 354, style.WASH)
-            write(axes, x + 110, 340, title, size=12, bold=True)
-            write(axes, x + 12, 310, "large batch", size=9, align="left")
-            write(axes, x + 12, 205, "4 micro-batches", size=9, align="left")
-            picture(axes, x + 14)
-            block(
-                axes,
-                x + 12,
-                18,
-                196,
-                82,
-                style.PALE_GREEN if saves else style.PALE_ORANGE,
-            )
-            write(
-                axes,
-                x + 110,
-                82,
-                ("▼ " if saves else "= ") + verdict,
-                size=11.5,
-                bold=True,
-            )
-            write(axes, x + 110, 47, reason, size=9.5)
+        _column(axes, 4, "Memory", less, "fewer activations\nat once")
+        _memory(axes, 18)
+        _column(axes, 238, "Communication", less, "one synchronisation\nper window")
+        _communication(axes, 252)
+        _column(axes, 472, "Computation", same, "every row still goes\nboth ways")
+        _computation(axes, 486)
+
+
+def _column(axes, x: float, title: str, verdict: tuple[str, str], why: str) -> None:
+    block(axes, x, 6, 224, 358, style.WASH)
+    write(axes, x + 112, 341, title, size=12, bold=True)
+    block(axes, x + 12, 16, 200, 84, verdict[1])
+    write(axes, x + 112, 81, verdict[0], size=11.5, bold=True)
+    write(axes, x + 112, 46, why, size=9.5)
+
+
+def _say(axes, x: float, y: float, text: str) -> None:
+    write(axes, x, y, text, size=9.5, align="left")
 
 
 def _memory(axes, x: float) -> None:
-    block(axes, x, 220, 46, 76, style.BLUE)
-    write(axes, x + 56, 258, "all activations\nin memory", size=9, align="left")
+    _say(axes, x, 311, "one large batch")
+    block(axes, x, 222, 46, 76, style.BLUE)
+    _say(axes, x + 58, 260, "all activations\nin memory")
+    _say(axes, x, 205, "4 micro-batches")
     for index in range(4):
-        block(axes, x + 50 * index, 115, 40, 19, style.BLUE)
-        block(axes, x + 50 * index, 115, 40, 76, None, edge="#B8BEC5", dashed=True)
+        block(axes, x + 51 * index, 116, 44, 19, style.BLUE)
+        block(axes, x + 51 * index, 116, 44, 76, None, edge="#9AA1A9", dashed=True)
 
 
 def _communication(axes, x: float) -> None:
-    write(axes, x, 268, "one synchronisation", size=9, align="left")
-    block(axes, x, 226, 170, 24, style.BLUE)
-    _sync(axes, x + 183, 238)
-    for index in range(4):
-        block(axes, x + 43 * index, 150, 39, 24, style.BLUE)
-    _sync(axes, x + 183, 162)
-    write(axes, x, 128, "not one for each of the four", size=9, align="left")
-
-
-def _sync(axes, x: float, y: float) -> None:
-    axes.plot(x, y, "D", color=style.VERMILLION, markersize=9)
-    axes.plot([x, x], [y - 17, y + 17], color=style.VERMILLION, linewidth=1.5)
+    for y, name, every in (
+        (311, "4 updates", True),
+        (205, "4 micro-batches, 1 update", False),
+    ):
+        _say(axes, x, y, name)
+        for index in range(4):
+            block(axes, x + 50 * index, y - 59, 28, 36, style.BLUE)
+            if every or index == 3:
+                axes.plot(
+                    x + 39 + 50 * index, y - 41, "D", color=style.VERMILLION,
+                    markersize=9,
+                )  # fmt: skip
+    axes.plot(x + 6, 124, "D", color=style.VERMILLION, markersize=7)
+    _say(axes, x + 18, 124, "synchronisation")
 
 
 def _computation(axes, x: float) -> None:
-    for row in range(4):
-        block(axes, x, 227 + 17 * row, 130, 14, style.BLUE)
-    write(axes, x + 140, 260, "4 × work", size=9, align="left")
-    for row in range(4):
-        block(axes, x, 119 + 19 * row, 130, 14, style.BLUE)
-    write(axes, x + 140, 155, "4 × work", size=9, align="left")
+    _say(axes, x, 311, "one large batch, 16 rows")
+    _say(axes, x, 205, "4 micro-batches, 16 rows")
+    for row in range(16):
+        block(axes, x + 12.2 * row, 245, 10, 46, style.BLUE)
+        gap = 5 * (row // 4)
+        block(axes, x + 11.2 * row + gap, 139, 9, 46, style.BLUE)

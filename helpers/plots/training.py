@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ def curves(
     with drawing(alt, caption, height=3.6) as fig:
         axes = fig.subplots()
         _draw(axes, lines)
+        if all(x == int(x) for _, xs, _ in lines for x in xs):
+            axes.locator_params(axis="x", integer=True)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         _name(fig, axes, lines)
@@ -48,60 +51,70 @@ def history(history: History, *, alt: str = "", caption: str = "") -> None:
     the history holds. Raises ValueError where there was no update.
     """
     check_words(alt, caption)
-    panels = _panels(history)
-    names = list(panels)
-    rows = [[name, name] for name in names[: len(names) % 2]]
-    rest = names[len(names) % 2 :]
-    rows += [rest[i : i + 2] for i in range(0, len(rest), 2)]
-    with drawing(alt, caption, height=0.5 + 2.0 * len(rows)) as fig:
-        axes = fig.subplot_mosaic(rows)
-        for name, lines in panels.items():
-            axes[name].set_title(name)
-            _draw(axes[name], lines)
-            axes[name].set_xlabel("update")
-            axes[name].locator_params(axis="x", integer=True)
-        for name, lines in panels.items():
-            if len(lines) > 1:
-                _name(fig, axes[name], lines)
-
-
-def _panels(history: History) -> dict[str, list[Line]]:
     updates = history.updates
     if not updates:
         raise ValueError("This history holds no update, so there is nothing to draw.")
-    panels: dict[str, list[Line]] = {
-        "Loss": _of_updates("each update", updates, "loss"),
-        "Accuracy and F1": [],
-        "Learning rate": _of_updates("", updates, "learning_rate"),
-        "Gradient norm": _of_updates("", updates, "gradient_norm"),
-        "Peak memory (MiB)": _of_updates("", updates, "peak_bytes", MiB),
+    rows = [row for row in (_scores(history), _settings(history)) if row]
+    with drawing(alt, caption, height=2.4 * len(rows)) as fig:
+        areas = fig.subfigures(len(rows), squeeze=False)[:, 0]
+        for area, row in zip(areas, rows, strict=True):
+            panels = area.subplots(1, len(row), squeeze=False)[0]
+            for axes, (title, lines) in zip(panels, row.items(), strict=True):
+                axes.set_title(title)
+                _draw(axes, lines, markers=len(lines) > 1 or len(updates) == 1)
+                axes.set_xlabel("update")
+                axes.yaxis.set_major_formatter("{x:g}")
+                axes.locator_params(axis="x", integer=True, nbins=5)
+                if len(updates) == 1:
+                    axes.set_xticks([1])
+                axes.set_xlim(0.5 - len(updates) / 40, len(updates) * 1.025 + 0.5)
+                if len(lines) > 1:
+                    _name(fig, axes, lines)
+
+
+def _scores(history: History) -> dict[str, list[Line]]:
+    """The panels that say how well the model does."""
+    losses = _of_updates("each update", history, "loss")
+    accuracy = _evaluated("accuracy", history, "accuracy")
+    panels = {
+        "Loss": losses + _evaluated("validation", history, "loss"),
+        "Accuracy and F1": accuracy + _evaluated("F1", history, "f1"),
     }
-    rows = history.evaluations
-    for panel, name, key in (
-        ("Loss", "validation", "loss"),
-        ("Accuracy and F1", "accuracy", "accuracy"),
-        ("Accuracy and F1", "F1", "f1"),
-    ):
-        pairs = [(row["update"], row[key]) for row in rows if row.get(key) is not None]
-        if pairs:
-            xs, ys = zip(*pairs, strict=True)
-            panels[panel].append((name, numbers(xs, "update"), numbers(ys, key)))
-    return {name: lines for name, lines in panels.items() if lines}
+    return {title: lines for title, lines in panels.items() if lines}
 
 
-def _of_updates(
-    name: str, updates: Sequence[Any], field: str, unit: float = 1
-) -> list[Line]:
+def _settings(history: History) -> dict[str, list[Line]]:
+    """The panels that say how the run went."""
+    panels = {
+        "Learning rate": _of_updates("", history, "learning_rate"),
+        "Gradient norm": _of_updates("", history, "gradient_norm"),
+        "Peak memory (MiB)": _of_updates("", history, "peak_bytes", MiB),
+    }
+    return {title: lines for title, lines in panels.items() if lines}
+
+
+def _of_updates(name: str, history: History, field: str, unit: float = 1) -> list[Line]:
     """One line of a field over the updates, or none where it was not measured."""
+    values = [getattr(update, field) for update in history.updates]
+    return _measured(name, range(1, len(values) + 1), values, unit)
+
+
+def _evaluated(name: str, history: History, key: str) -> list[Line]:
+    """One line of a figure over the evaluations, or none."""
+    rows = history.evaluations
+    return _measured(name, [r["update"] for r in rows], [r.get(key) for r in rows])
+
+
+def _measured(
+    name: str, xs: Sequence[int], ys: Sequence[float | None], unit: float = 1
+) -> list[Line]:
+    """The points that exist: an overflow (fp16 has them) or None leaves a gap."""
     pairs = [
-        (number, getattr(update, field))
-        for number, update in enumerate(updates, start=1)
-        if getattr(update, field) is not None
+        (float(x), float(y) / unit)
+        for x, y in zip(xs, ys, strict=True)
+        if y is not None and math.isfinite(y)
     ]
-    if not pairs:
-        return []
-    values = numbers([value for _, value in pairs], field)
-    return [(name, [float(n) for n, _ in pairs], [value / unit for value in values])]
+    return [(name, [x for x, _ in pairs], [y for _, y in pairs])] if pairs else []
 
 
 def _line(name: str, xy: Any) -> Line:
@@ -113,13 +126,16 @@ def _line(name: str, xy: Any) -> Line:
     return str(name), xs, ys
 
 
-def _draw(axes, lines: Sequence[Line]) -> None:
+def _draw(axes, lines: Sequence[Line], markers: bool = True) -> None:
     for index, (_, xs, ys) in enumerate(lines):
         many = len(xs) > _MOST_MARKERS
+        every = max(1, len(xs) // (_MOST_MARKERS // 2))
         axes.plot(
-            xs, ys, color=style.COLOURS[index], marker=style.MARKERS[index],
-            markevery=len(xs) // (_MOST_MARKERS // 2) if many else None,
-            linewidth=1.6 if many else 2.0,
+            xs, ys, color=style.COLOURS[index],
+            marker=style.MARKERS[index] if markers else "",
+            # Lines that run together show their markers in different places.
+            markevery=(index * every // len(lines), every) if many else None,
+            linewidth=1.4 if many else 2.0,
         )  # fmt: skip
 
 
