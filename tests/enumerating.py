@@ -13,7 +13,8 @@ from tests.answers import Proof
 def exercises(checks: ModuleType) -> dict[str, Exercise]:
     """The exercises of a module of checks, by the name that a lesson calls them."""
     things = vars(checks).items()
-    return {name: thing for name, thing in things if isinstance(thing, Exercise)}
+    found = [(name, thing) for name, thing in things if isinstance(thing, Exercise)]
+    return dict(sorted(found, key=lambda pair: int(pair[1].number.split(".")[1])))
 
 
 def course_faults(

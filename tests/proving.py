@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import math
 import random
 from collections.abc import Mapping
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy
@@ -155,13 +156,16 @@ def _way(answer: Any) -> Any:
     return type(answer), _fingerprint(answer)
 
 
-def _instructions(code: Any) -> tuple[Any, ...]:
-    constants = [
-        _instructions(c) if hasattr(c, "co_code") else c
-        for c in code.co_consts
-        if not (isinstance(c, str) and c == code.co_consts[0])  # the docstring
-    ]
-    return code.co_code, repr(constants), code.co_names
+def _instructions(code: CodeType) -> list[Any]:
+    steps = []
+    for step in dis.get_instructions(code):
+        if isinstance(step.argval, CodeType):
+            steps.append(_instructions(step.argval))
+        elif step.opcode in dis.haslocal or step.opcode in dis.hasfree:
+            steps.append((step.opname, step.arg))  # its place, not its name
+        else:
+            steps.append((step.opname, step.argrepr))
+    return steps
 
 
 def _surroundings() -> Any:

@@ -1,0 +1,284 @@
+"""What checks are written with, what learners read, and where their marks are kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+
+from helpers.exercises import (
+    Wrong,
+    call,
+    close,
+    copied,
+    marks,
+    messages,
+    number,
+    progress,
+    solutions,
+)
+from helpers.exercises.messages import COLOURS, CORRECT, NOT_YET, OPEN, Code, Message
+
+NUMBERS = [2, 2.0, numpy.float32(2), numpy.int64(2), numpy.array([2]), numpy.array(2.0)]
+NUMBERS += [
+    torch.tensor(2),
+    torch.tensor([[2.0]]),
+    torch.nn.Parameter(torch.ones(1) * 2),
+]
+
+
+@pytest.mark.parametrize("answer", NUMBERS, ids=repr)
+def test_any_way_to_write_a_number_is_a_float(answer):
+    assert number(answer) == 2.0 and type(number(answer)) is float
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "return"),
+        (True, "a bool"),
+        (torch.tensor(True), "a bool"),
+        (numpy.bool_(True), "a bool"),
+        ("2", "the text '2'"),
+        ([2], "a list"),
+        (2j, "a complex"),
+        (numpy.ones(3), "shape (3,)"),
+        (torch.ones(2, 1), "shape (2, 1)"),
+        (math.nan, "divided by zero"),
+        (torch.tensor(math.inf), "divided by zero"),
+        (object(), "an object"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_number_is_refused_in_words(answer, words):
+    with pytest.raises(Wrong, match=re.escape(words)):
+        number(answer)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "is_close"),
+    [
+        (1.0, 1.0 + 1e-10, True),
+        (0.1, 0.1 + 1e-10, True),
+        (1e-12, 2e-12, False),
+        (1e-10, 0.0, True),
+        (1e-3, 0.0, False),
+        (math.nan, 1.0, False),
+        (math.nan, math.nan, False),
+        (1.0, math.nan, False),
+        (math.inf, math.inf, False),
+        (torch.ones(2), torch.ones(2, dtype=torch.float64), True),
+        (torch.ones(2, requires_grad=True), [1, 1], True),
+        (torch.ones(1), torch.ones(2), False),
+        (torch.tensor([1.0]), 1.0, False),
+    ],
+)
+def test_close_is_relative_to_what_is_wanted(a, b, is_close):
+    assert close(a, b, 1e-9) is is_close
+
+
+def test_close_has_words_for_a_strange_answer():
+    with pytest.raises(Wrong, match="the text 'two'"):
+        close("two", 2.0, 1e-9)
+
+
+def test_a_copy_shares_nothing_and_keeps_its_ties():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    twin, step = copied(model, optimizer)
+    twin(torch.ones(2)).backward()
+    before = model.weight.clone(), twin.weight.clone()
+    step.step()
+    assert torch.equal(model.weight, before[0]) and model.weight.grad is None
+    assert not torch.equal(twin.weight, before[1])
+
+
+def test_copies_of_lists_and_of_results_of_operations():
+    leaf = torch.ones(2, requires_grad=True)
+    things = [{"x": leaf * 2}, (leaf, 3)]
+    twin = copied(things)
+    assert twin[0]["x"].requires_grad and torch.equal(twin[0]["x"], things[0]["x"])
+    with torch.no_grad():
+        twin[0]["x"].zero_()
+        twin[1][0].zero_()
+    assert things[0]["x"].sum() == 4 and leaf.sum() == 2
+
+
+def test_call_hands_over_keywords_and_gives_back_none():
+    assert call(lambda a, *, b: a + b, 1, b=2) == 3
+    assert call([].append, 1) is None
+
+
+def test_a_message_reads_the_same_as_text_and_as_html():
+    message = Message(
+        "Exercise 2.1", NOT_YET, ["1 < 2 & `x`"], {"Hint 1": "Look."}, "Tb"
+    )
+    assert str(message) == "✘ Exercise 2.1: Not yet\n  1 < 2 & `x`\n  Hint 1: Look."
+    html = message._repr_html_()
+    assert "1 &lt; 2 &amp; <code>x</code>" in html and "role='status'" in html
+    assert html.count("<details>") == 2 and "<pre" in html
+    assert "<script" not in html
+
+
+def test_code_is_escaped_and_a_lone_backtick_is_kept():
+    html = Message("`<b>`", OPEN, ["it`s"])._repr_html_()
+    assert "<code>&lt;b&gt;</code>" in html and "it`s" in html
+
+
+WEIGHTS = (0.2126, 0.7152, 0.0722)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
+    return sum(weight * p for weight, p in zip(WEIGHTS, linear, strict=True))
+
+
+@pytest.mark.parametrize("colour", COLOURS.values())
+@pytest.mark.parametrize("page", ["#ffffff", "#111111", "#212121"])
+def test_bar_and_sign_stand_out_on_light_and_dark_pages(colour, page):
+    light, dark = sorted((_luminance(colour), _luminance(page)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 3
+
+
+def test_code_is_markdown_in_a_notebook():
+    assert "```python\nx = 1\n```" in Code("One way:", "x = 1")._repr_markdown_()
+
+
+def test_a_console_without_the_signs_still_shows_the_words():
+    command = (
+        "from helpers.exercises.messages import Message, show, CORRECT;"
+        "show(Message('Exercise 2.1', CORRECT, ['Yes.']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "? Exercise 2.1: Correct" in done.stdout
+
+
+def test_in_a_notebook_the_line_of_the_cell_is_found(monkeypatch):
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell.instance()
+    try:
+        assert messages.shell() is shell
+        setup = (
+            "from helpers.exercises import Exercise, call\n"
+            "ex = Exercise('9.9', 'f', lambda a: str(call(a)), hints=['a', 'b'], "
+            "lesson='none')"
+        )
+        with capture_output() as captured:
+            shell.run_cell(setup).raise_error()
+            shell.run_cell("def f():\n    return 1 / 0").raise_error()
+            shell.run_cell("given = ex(f)").raise_error()
+        assert shell.user_ns["given"] is shell.user_ns["f"]
+        assert solutions.notebook_names() is shell.user_ns
+    finally:
+        InteractiveShell.clear_instance()
+    (shown,) = captured.outputs
+    assert (
+        "in line 2 of your cell: <code>return 1 / 0</code>" in shown.data["text/html"]
+    )
+    assert "Not yet" in shown.data["text/plain"]
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    table = {"01_limit": {"1.2": "", "1.10": "", "1.1": ""}, "02_by_hand": {"2.1": ""}}
+    path = tmp_path / "_solutions.json"
+    path.write_text(json.dumps(table))
+    monkeypatch.setattr(solutions, "PATH", path)
+    monkeypatch.setenv(
+        "COURSE_PROGRESS", str(tmp_path / "new" / "folder" / "marks.json")
+    )
+    return tmp_path / "new" / "folder" / "marks.json"
+
+
+def test_progress_shows_lesson_by_lesson_what_is_solved(kept, capsys):
+    marks.record("01_limit", "1.10")
+    marks.record("01_limit", "1.10")
+    marks.record("01_limit", "1.1")
+    progress()
+    assert capsys.readouterr().out.splitlines() == [
+        "Lesson      Solved  Exercises",
+        "01 limit    2 of 3  ✔ 1.1  ○ 1.2  ✔ 1.10",
+        "02 by hand  0 of 1  ○ 2.1",
+    ]
+    html = marks.Table(solutions.load(), marks.solved())._repr_html_()
+    assert "<th scope='row'" in html and "2 of 3" in html and "✔ 1.10" in html
+    assert os.listdir(kept.parent) == ["marks.json"], "no temporary file is left"
+
+
+def test_without_exercises_progress_says_so(kept, capsys):
+    solutions.PATH.write_text("{}")
+    progress()
+    assert "no exercises" in capsys.readouterr().out
+    assert "no exercises" in marks.Table({}, {})._repr_html_()
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", "3", '{"01_limit": 3}', "\xff\x00"])
+def test_a_broken_file_costs_only_the_marks(kept, broken):
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(broken.encode("latin-1"))
+    assert marks.solved() == {}
+    marks.record("01_limit", "1.1")
+    assert marks.solved() == {"01_limit": ["1.1"]}
+
+
+def test_where_nothing_can_be_written_nothing_happens(kept, monkeypatch, tmp_path):
+    kept.mkdir(parents=True)  # a folder where the file should be
+    marks.record("01_limit", "1.1")
+    assert marks.solved() == {} and os.listdir(kept.parent) == ["marks.json"]
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "below" / "marks"))
+    marks.record("01_limit", "1.1")
+    assert marks.solved() == {}
+
+
+def test_an_unfinished_write_leaves_the_old_marks(kept, monkeypatch):
+    marks.record("01_limit", "1.1")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError()))
+    marks.record("01_limit", "1.2")
+    assert marks.solved() == {"01_limit": ["1.1"]}
+    assert os.listdir(kept.parent) == ["marks.json"]
+    assert stat.S_ISREG(kept.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "part"),
+    [
+        ("linux", "XDG_DATA_HOME", "/base/gradient-accumulation-course"),
+        ("linux", None, ".local/share/gradient-accumulation-course"),
+        ("darwin", None, "Library/Application Support"),
+        ("win32", "LOCALAPPDATA", "/base/gradient-accumulation-course"),
+        ("win32", None, "AppData/Local"),
+    ],
+)
+def test_marks_lie_in_the_users_data_folder(monkeypatch, platform, variable, part):
+    for name in ("COURSE_PROGRESS", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "/base")
+    monkeypatch.setattr(sys, "platform", platform)
+    path = marks.path().as_posix()
+    assert part in path and path.endswith("/progress.json")
+
+
+def test_the_states_differ_in_word_and_sign():
+    assert len(set(messages.SIGNS.values())) == len(messages.SIGNS) == len(COLOURS)
+    assert len(set(messages.TITLES.values())) == len(messages.TITLES)
+    assert {CORRECT, NOT_YET, OPEN} <= set(messages.TITLES)
