@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 FEWEST_WORDS = 3
 SHARPNESS = 2  # pixels of the picture for each pixel of the page, in both directions
-COLOURS_KEPT = 48  # enough for smooth lines in our palette, and files stay small
+COLOURS_KEPT = 32  # enough for smooth lines in our palette, and files stay small
+NEAR = 12  # of 255; colours this close in every channel count as one
 
 
 def show(fig: Figure, *, alt: str = "", caption: str = "") -> None:
@@ -97,15 +98,25 @@ def _palette(picture: Image) -> Image:
     """The most frequent colours of a picture, as Pillow wants a palette.
 
     They keep small marks in their own hue, which an average over regions of the colour
-    space (Pillow's own choice) does not.
+    space (Pillow's own choice) does not. Near doubles of a colour are left out: Pillow
+    compares coarsely and would take them for the colour itself.
     """
     from PIL.Image import new
 
     counted = picture.getcolors(picture.width * picture.height)
-    counted.sort(key=lambda entry: (-entry[0], entry[1]))
+    kept: list[tuple[int, ...]] = []
+    for _, colour in sorted(counted, key=lambda entry: (-entry[0], entry[1])):
+        if all(_distance(colour, other) > NEAR for other in kept):
+            kept.append(colour)
+            if len(kept) == COLOURS_KEPT:
+                break
     palette = new("P", (1, 1))
-    palette.putpalette([v for _, colour in counted[:COLOURS_KEPT] for v in colour])
+    palette.putpalette([value for colour in kept for value in colour])
     return palette
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
 def _close(fig: Figure) -> None:
