@@ -1,4 +1,4 @@
-"""The exercises of lesson 2, Accumulate by hand, up to the loop of the learner's own."""
+"""The exercises of lesson 2, Accumulate by hand."""
 
 from __future__ import annotations
 

@@ -43,6 +43,8 @@ class Probe(nn.Module):
         self.forwards = self.open = self.most_open = 0
 
     def forward(self, x: Tensor, labels: Tensor) -> Output:
+        device = self.head.weight.device  # a learner may have moved the batch to a GPU
+        x, labels = x.to(device), labels.to(device)
         logits = self.head(torch.tanh(self.hidden(x)))
         loss = nn.functional.cross_entropy(logits, labels)
         self.forwards += 1
