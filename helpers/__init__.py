@@ -1,4 +1,4 @@
-"""What the lessons import: data, models, the training loop, memory, equivalence, figures.
+"""What the lessons import: data, models, the loop, memory, equivalence, figures.
 
 Importing this package costs nothing: each module is loaded when a lesson asks for it.
 """

@@ -178,6 +178,14 @@ print(f"distance at 1 row over distance at 4 rows: {halved:.0f}")
 
 
 # %%
+def step(model, optimizer, batch):
+    """One update on one batch."""
+    model(**batch.to(device)).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+# %%
 def run(batch_size, learning_rate, updates):
     """Train, and look at the validation loss eight times: [(updates, loss), ...]."""
     model = models.classifier(seed=1).to(device)
@@ -190,13 +198,6 @@ def run(batch_size, learning_rate, updates):
         if update % min(32, updates // 8) == 0:
             points.append((update, training.evaluate(model, validation)["loss"]))
     return points
-
-
-def step(model, optimizer, batch):
-    """One update on one batch."""
-    model(**batch.to(device)).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
 
 
 # %%
@@ -274,6 +275,7 @@ def wide_model():
     return wide, torch.optim.AdamW(wide.parameters())
 
 
+# %%
 def measured(batch_size):
     """The meter after one whole step, the optimizer state being there already."""
     wide, optimizer = wide_model()
@@ -380,6 +382,7 @@ def try_batch(batch_size):
         step(wide, optimizer, next(iter(data.loader(tickets, batch_size))))
 
 
+# %%
 try:
     try_batch(64)
 except torch.OutOfMemoryError as error:
@@ -460,9 +463,8 @@ what_it_buys = ex.what_it_buys(what_it_buys)
 share = meters[64].at_peak["activations"] / meters[64].peak
 print(f"spread, 1 row over 128 rows:      {spreads[0] / spreads[-1]:.0f} times")
 print(f"loss at 32 updates, batch 8, 128: {at_32[8]:.2f}, {at_32[128]:.2f}")
-print(
-    f"loss at 2048 rows, the same:      {', '.join(f'{v:.2f}' for v in at_2048.values())}"
-)
+small, _, large = at_2048.values()
+print(f"loss at 2048 rows, the same:      {small:.2f}, {large:.2f}")
 print(f"activations at 64 rows:           {share:.0%} of the peak")
 print(f"largest batch under the budget:   {fits} rows")
 

@@ -257,6 +257,7 @@ def fresh(updates=3):
     return model, optimizer, get_linear_schedule_with_warmup(optimizer, 0, updates)
 
 
+# %%
 def watched(loop, loader, accumulation_steps=4):
     """Run one epoch of a loop and compare each of its updates with the reference."""
     model, optimizer, scheduler = fresh()
@@ -442,6 +443,8 @@ loops = {
     "divided by its targets": window_loop,
 }
 on_ragged = {name: watched(loop, ragged) for name, loop in loops.items()}
+
+# %%
 plots.window_ratios(
     {name: seen.ratios for name, seen in on_ragged.items()},
     alt="Ratio of three windows for four loops. All are one on the two full windows. "
@@ -468,6 +471,7 @@ def weights_after(loop, loader, accumulation_steps):
     return parameters_to_vector(model.parameters()).detach()
 
 
+# %%
 start = parameters_to_vector(fresh()[0].parameters()).detach()
 goal = weights_after(textbook_loop, data.loader(tickets, 32, rows=76), 1)
 way = (goal - start).norm()
@@ -527,6 +531,7 @@ def fault_error(fault):
     return equivalence.compare(model, reference)
 
 
+# %%
 faults = [
     "no fault",
     "loss not divided",
@@ -552,8 +557,8 @@ plots.error_bars(
 # %% [markdown]
 # Look at "loss not divided": clipping cut it to the right length, so it shows no error.
 # That is luck, and it hides the fault.
-# The clipping limit now acts on a gradient four times too large, so it cuts where the
-# large batch would not be cut at all.
+# The clipping limit now acts on a gradient that is k times too large, so it cuts where
+# the large batch would not be cut at all.
 
 # %% tags=["nbval-check-output"]
 model = copy.deepcopy(trained).double()
@@ -595,6 +600,7 @@ def rates(planned, steps_per_update, updates=8):
     return list(range(1, updates + 1)), seen
 
 
+# %%
 schedules = {
     "once an update": rates(8, 1),
     "every micro-batch": rates(8, 4),
@@ -696,6 +702,7 @@ class Network(torch.nn.Module):
         return SimpleNamespace(loss=loss)
 
 
+# %%
 def error_of(model, micro_batches):
     """Relative error of accumulation over some micro-batches of equal size."""
     reference = equivalence.reference(model, micro_batches)
@@ -754,6 +761,7 @@ class Pairs(torch.nn.Module):
         return SimpleNamespace(loss=loss)
 
 
+# %%
 for rows in (32, 16, 8, 1):
     error = error_of(Pairs(), cut(rows))
     print(f"in-batch negatives, micro-batches of {rows:2}: {error:.1e}")
@@ -801,6 +809,7 @@ def one_window(micro_batch):
     return meter, 64 / seconds
 
 
+# %%
 large_meter, large_speed = one_window(64)
 large_meter
 

@@ -91,7 +91,7 @@ factor = Exercise(
 
 
 def _floor_bytes(answer) -> str:
-    for weights, each in ((1000, 4), (77_762, 8)):
+    for weights, each in ((1000, 8), (77_762, 4)):
         got = number(call(answer, weights, each))
         want = 4 * weights * each
         if got == want:

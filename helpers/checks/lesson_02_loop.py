@@ -66,28 +66,28 @@ def _compare(model, window, limit, clip, k, first) -> None:
     for gradient in wanted.gradient.values():
         gradient.mul_(factor)
     found = compare(model, wanted)
-    if found.relative_error < 1e-6:
+    if found.relative_error < 1e-5:  # torch adds 1e-6 to the norm it clips by
         return
     short = len(window) < k
     equal = len({len(batch["labels"]) for batch in window}) == 1
-    if not first and equal and not clip and found.residual > 1e-6:
+    if not first and equal and not clip and found.residual > 1e-5:
         raise Wrong(
             "From the second window on the gradient is not the reference: is .grad "
             f"empty when a window starts? ({found})",
             hint=2,
         )
-    if abs(found.ratio * factor - 1) < 1e-3 and clip and found.residual < 1e-6:
+    if abs(found.ratio * factor - 1) < 1e-3 and clip and found.residual < 1e-5:
         raise Wrong("The gradient is not clipped: its length is over max_norm.", hint=3)
-    if short and found.residual < 1e-6 and not clip:
+    if short and found.residual < 1e-5 and not clip:
         raise Wrong(
             f"The short last window comes out {found.ratio:.3g} times as long: it is "
             f"divided by {k}, and it has {len(window)} micro-batches.",
             hint=1,
         )
-    if abs(found.ratio - k) < 1e-6 and found.residual < 1e-6:
+    if abs(found.ratio - k) < 1e-6 and found.residual < 1e-5:
         raise Wrong(f"The gradient is {k} times too large: nothing divides.", hint=1)
     alone = compare(model, reference(model, window[-1]))
-    if alone.residual < 1e-6 and len(window) > 1:
+    if alone.residual < 1e-5 and len(window) > 1:
         raise Wrong(
             "Only the last micro-batch of the window is in .grad: it was zeroed "
             "between them.",

@@ -50,8 +50,10 @@ class Probe(nn.Module):
         self.forwards += 1
         self.open += 1
         self.most_open = max(self.most_open, self.open)
-        if loss.requires_grad:
-            loss.register_hook(self._closed)
+        if (
+            logits.requires_grad
+        ):  # on the logits: a learner may take a loss of their own
+            logits.register_hook(self._closed)
         return Output(loss, logits)
 
     def _closed(self, _: Tensor) -> None:

@@ -58,7 +58,7 @@ def watch(
     optimizer: torch.optim.Optimizer,
     windows: Iterable[Iterable[Batch]],
 ) -> Iterator[Watch]:
-    """Compare what stands in `.grad` at each optimizer step with its window's reference.
+    """Compare `.grad` at each optimizer step with the reference of its window.
 
     Args:
         windows: for each update that should come, its micro-batches. The reference is

@@ -126,6 +126,8 @@ class Meter(TorchDispatchMode):
     def __str__(self) -> str:
         return table.text(self)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return table.html(self)
 

@@ -71,9 +71,9 @@ def draw(fig: Figure, corners: list[Point], length: float, kept: float) -> None:
     x, y = corners[-1]
     gap = ((x - length) ** 2 + y**2) ** 0.5 / length
     if gap > 0.01:
-        axes.plot(x, y, "D", color=style.VERMILLION, zorder=6)
+        axes.plot(x, y, "D", color=style.VERMILION, zorder=6)
         text = f"the sum ends here,\n{short(100 * gap)} % away"
-        _tip(axes, x, y, text, style.VERMILLION, 24)
+        _tip(axes, x, y, text, style.VERMILION, 24)
         _tip(axes, length, 0, "reference", style.INK, 16, left=True)
     else:
         _tip(axes, length, 0, "reference, and\nsum of the parts", style.INK, 0)

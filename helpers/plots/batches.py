@@ -155,7 +155,7 @@ def fails_and_completes(*, alt: str = "", caption: str = "") -> None:
         axes.plot([70, 692], [60, 60], color=style.MUTED, linewidth=1)
         write(axes, 8, 80, "model and\noptimizer", size=9, align="left")
         write(axes, 8, 135, "activations", size=9, align="left")
-        _held(axes, 100, 120, 200, style.VERMILLION)
+        _held(axes, 100, 120, 200, style.VERMILION)
         write(axes, 160, 200, "16 rows\nat once", bold=True)
         write(axes, 160, 322, "✗ fails: out of memory", bold=True, colour="#B34700")
         write(axes, 160, 38, "large batch", bold=True)
@@ -177,6 +177,6 @@ def fails_and_completes(*, alt: str = "", caption: str = "") -> None:
 
 def _held(axes, x: float, width: float, activations: float, colour: str) -> None:
     """A column of memory: the fixed part, and the activations on it."""
-    pale = style.PALE_RED if colour == style.VERMILLION else style.PALE_BLUE
+    pale = style.PALE_RED if colour == style.VERMILION else style.PALE_BLUE
     block(axes, x, 62, width, 36, "#DDE1E5", edge=style.MUTED)
     block(axes, x, 100, width, activations, pale, edge=colour, line=1.6)

@@ -84,7 +84,7 @@ def error_bars(
         )  # fmt: skip
         for row, value in enumerate(values):
             tiny = value < rounding
-            colour = "#00734F" if tiny else style.VERMILLION
+            colour = "#00734F" if tiny else style.VERMILION
             end = max(value, left)
             axes.plot([left, end], [row, row], color=colour, linewidth=1.5, alpha=0.5)
             axes.plot(end, row, "o" if tiny else "D", color=colour, clip_on=False)
@@ -162,7 +162,7 @@ def _ratio_strip(axes, values: list[float], windows: int, index: int) -> None:
                 fontsize=style.SMALL, **(beside if few else above),
             )  # fmt: skip
     for place in range(len(values) + 1, windows + 1):
-        axes.plot(place, 0, "x", color=style.VERMILLION, markeredgewidth=2)
+        axes.plot(place, 0, "x", color=style.VERMILION, markeredgewidth=2)
         if few or place == windows:
             note(axes, place, 0.12, "no update", ha="center", va="bottom")
     axes.grid(axis="x", visible=False)

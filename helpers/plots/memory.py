@@ -137,7 +137,7 @@ def memory_and_speed(
         panels[0].set_title("Peak memory (MiB)")
         panels[1].set_title("Speed (rows a second)")
         _numbered_line(panels[0], rows, peaks, style.BLUE, "o", mebibytes)
-        _numbered_line(panels[1], rows, speed, style.VERMILLION, "s", short)
+        _numbered_line(panels[1], rows, speed, style.VERMILION, "s", short)
         if floor is not None:
             _line(panels[0], floor / MiB, f"floor\n{mebibytes(floor / MiB)} MiB")
         panels[1].set_xscale("log", base=2)

@@ -119,10 +119,10 @@ def _communication(axes, x: float) -> None:
             block(axes, x + 50 * index, y - 59, 28, 36, style.BLUE)
             if every or index == 3:
                 axes.plot(
-                    x + 39 + 50 * index, y - 41, "D", color=style.VERMILLION,
+                    x + 39 + 50 * index, y - 41, "D", color=style.VERMILION,
                     markersize=9,
                 )  # fmt: skip
-    axes.plot(x + 6, 124, "D", color=style.VERMILLION, markersize=7)
+    axes.plot(x + 6, 124, "D", color=style.VERMILION, markersize=7)
     _say(axes, x + 18, 124, "synchronisation")
 
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
 GREEN = "#009E73"
-VERMILLION = "#D55E00"
+VERMILION = "#D55E00"
 PURPLE = "#CC79A7"
 SKY = "#56B4E9"
-COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 INK = "#24292F"  # text and strong lines
