@@ -158,7 +158,5 @@ def _device_line() -> str:
     if kind == "cuda":
         card = torch.cuda.get_device_properties(0)
         return f"cuda: {card.name}, {card.total_memory / 2**30:.1f} GiB"
-    if kind == "mps":
-        return "mps: Apple GPU"
     torch.set_num_threads(THREADS)
     return f"cpu, computing with {THREADS} thread{'s' if THREADS > 1 else ''}"

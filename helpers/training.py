@@ -88,24 +88,11 @@ def accumulate(
             continue
         batch = {name: tensor.to(device) for name, tensor in batch.items()}
         with explain_out_of_memory(batch, number, window):
-            loss = loss + add_share(model, batch, count, targets, autocast, scale)
+            with torch.autocast(device.type, autocast, enabled=autocast is not None):
+                share = summed_loss(model, batch, count) / targets
+            scale(share).backward()
+        loss = loss + share.detach()
     return float(loss), targets
-
-
-def add_share(
-    model: nn.Module,
-    batch: Batch,
-    count: int,
-    targets: int,
-    autocast: torch.dtype | None,
-    scale: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """Forward and backward of one micro-batch; its share of the window's mean loss."""
-    device = next(model.parameters()).device
-    with torch.autocast(device.type, autocast, enabled=autocast is not None):
-        share = summed_loss(model, batch, count) / targets
-    scale(share).backward()
-    return share.detach()
 
 
 def train(
@@ -219,10 +206,12 @@ def evaluate(
     from .metrics import accuracy_f1
 
     device, training = next(model.parameters()).device, model.training
-    model.eval()
     metric, total, targets = accuracy_f1(), 0.0, 0
+    model.eval()
     for batch in loader:
         count = count_targets(batch)
+        if count == 0:  # its mean loss is 0 / 0
+            continue
         output = model(**{name: t.to(device) for name, t in batch.items()})
         total += output.loss.item() * count
         targets += count

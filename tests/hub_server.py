@@ -55,7 +55,7 @@ def unavailable() -> Iterator[str]:
 
 @contextmanager
 def working(folder: Path) -> Iterator[str]:
-    """The Hub's layout over `folder`: models/OWNER/NAME/... and datasets/OWNER/NAME/..."""
+    """The Hub's layout over `folder`: models/OWNER/NAME and datasets/OWNER/NAME"""
 
     class Handler(_Handler):
         def do_HEAD(self) -> None:

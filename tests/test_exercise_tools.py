@@ -54,7 +54,7 @@ def test_any_way_to_write_a_number_is_a_float(answer):
         (torch.ones(2, 1), "shape (2, 1)"),
         (math.nan, "divided by zero"),
         (torch.tensor(math.inf), "divided by zero"),
-        (object(), "an object"),
+        pytest.param(object(), "an object", id="object"),
     ],
     ids=repr,
 )
