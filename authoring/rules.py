@@ -22,7 +22,7 @@ _UNIT = (
 # What looks like a number and measures nothing.
 _NAMES = re.compile(
     r"(?:Exercise|Prediction|Question|Quiz|Section|Lesson|Python)s? \d+(?:\.\d+)*"
-    r"|\b(?:19|20)\d\d\b",
+    r"|\b(?:19\d\d|20[0-2]\d)\b",
     re.I,
 )
 _NUMBERS = re.compile(
