@@ -32,9 +32,9 @@ def lesson(tmp_path, text, name="90_sample.py"):
 
 def test_a_region_becomes_a_stub_at_its_own_indent():
     learner, solved = regions.split(
-        "def f():\n    a = 1\n    ### BEGIN SOLUTION\n    return a\n    ### END SOLUTION"
+        "def f():\n    a = 1\n    ### BEGIN SOLUTION\n    a\n    ### END SOLUTION"
     )
-    assert solved == "def f():\n    a = 1\n    return a"
+    assert solved == "def f():\n    a = 1\n    a"
     assert learner == (
         "def f():\n    a = 1\n    # Your code here\n    raise NotImplementedError"
     )
