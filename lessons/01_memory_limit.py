@@ -77,7 +77,7 @@ print("label:", tickets.label_names[row["label"]])
 # %%
 device = runtime.device()
 model = models.classifier().to(device)
-optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 history = training.train(
     model,
     data.loader(tickets, 32, shuffle=True),
