@@ -99,9 +99,11 @@ def _disk_error(error: BaseException | None) -> OSError | None:
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
-    """What a failed download raises: OSErrors of requests, others of httpx."""
-    try:
-        import httpx
-    except ImportError:  # huggingface_hub before 1.0 goes by requests
-        return (OSError,)
-    return (OSError, httpx.HTTPError)
+    """What a failed download raises: OSErrors, and those of the client below the Hub's.
+
+    That client is requests, httpx or httpx2, by the version of huggingface_hub, whose
+    own error is one of the client's.
+    """
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return (OSError, *HfHubHTTPError.__bases__)
