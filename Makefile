@@ -17,7 +17,7 @@ help:
 	$(info make notebooks  makes the notebooks from lessons/, where a lesson changed)
 	$(info make outputs    executes every solved notebook again)
 	$(info make lint       checks code, prose and cells)
-	$(info make readme     measures the lessons and writes the table in README.md)
+	$(info make readme     measures the lessons for README.md, and takes its picture)
 	$(info make lock       writes constraints.txt from pyproject.toml (needs uv))
 	@cd .
 
@@ -43,6 +43,7 @@ lint: .venv/.dev
 
 readme: .venv/.dev
 	$(PY) -m authoring.measure
+	$(PY) -m authoring.screenshot
 
 # Keeps the pins that still fit; ARGS=--upgrade takes the newest of everything.
 lock:

@@ -25,6 +25,7 @@
 # %%
 import copy
 import inspect
+import textwrap
 from types import SimpleNamespace
 
 import torch
@@ -65,7 +66,7 @@ plots.cut_into_micro_batches(
 
 # %%
 tickets = data.load("tickets")
-print(tickets.train[0]["subject"], "|", tickets.train[0]["body"])
+print(tickets.train[0]["subject"], "|", textwrap.fill(tickets.train[0]["body"], 80))
 
 # %% [markdown]
 # A model in the middle of training is the honest case: its micro-batches disagree
@@ -74,9 +75,9 @@ print(tickets.train[0]["subject"], "|", tickets.train[0]["body"])
 
 # %%
 device = runtime.device()
-trained = models.classifier().to(device)
-optimizer = torch.optim.AdamW(trained.parameters(), lr=3e-3)
-for batch in data.loader(tickets, 32, shuffle=True):
+trained = models.classifier(seed=1).to(device)
+optimizer = torch.optim.AdamW(trained.parameters(), lr=1e-3)
+for batch in data.loader(tickets, 16, shuffle=True):
     trained(**batch.to(device)).loss.backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -803,7 +804,8 @@ def one_window(micro_batch):
     window = list(data.loader(tickets, micro_batch, rows=64))
     training.train(model, window, optimizer=optimizer, progress=False)  # warm up
     options = {"optimizer": optimizer, "accumulation_steps": 64, "progress": False}
-    seconds = training.train(model, window, **options).updates[0].seconds
+    updates = training.train(model, window, epochs=5, **options).updates
+    seconds = min(update.seconds for update in updates)  # the least disturbed
     with memory.Meter(model, optimizer) as meter:
         training.train(model, window, meter=meter, **options)
     return meter, 64 / seconds
@@ -892,9 +894,10 @@ history
 # %%
 final = history.evaluations[-1]
 history.plot(
-    alt="Three panels over the updates: the loss falls from "
-    f"{history.updates[0].loss:.2f} to {history.updates[-1].loss:.2f}, the learning "
-    "rate rises and then falls to zero, the gradient norm jumps about.",
+    alt="Four panels over the updates: the loss falls from "
+    f"{history.updates[0].loss:.2f} to {history.updates[-1].loss:.2f}, accuracy and "
+    "F1 rise from epoch to epoch, the learning rate rises and then falls to zero, the "
+    "gradient norm jumps about.",
     caption="Training with micro-batches of 8 and an effective batch of 32.",
 )
 

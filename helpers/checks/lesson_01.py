@@ -87,6 +87,7 @@ factor = Exercise(
         "The square root of what is 2?",
     ],
     lesson=LESSON,
+    kind="Question",
 )
 
 

@@ -193,6 +193,7 @@ updates_made = Exercise(
         "4 and 8 are the multiples of 4 up to 10.",
     ],
     lesson=LESSON,
+    kind="Prediction",
 )
 
 

@@ -54,6 +54,7 @@ class Exercise:
             answer shows, raises `Wrong` for any other.
         hints: two or more, from a nudge to nearly the answer.
         lesson: the file name of the lesson without its ending, "02_by_hand".
+        kind: what the lesson's heading calls it, "Question" for example.
     """
 
     kind = "Exercise"
@@ -67,6 +68,7 @@ class Exercise:
         *,
         hints: Sequence[str],
         lesson: str,
+        kind: str = "",
     ) -> None:
         if isinstance(hints, str) or len(hints) < 2:
             raise ValueError(
@@ -75,6 +77,7 @@ class Exercise:
             )
         self.number, self.name, self.check = number, name, check
         self.hints, self.lesson = tuple(hints), lesson
+        self.kind = kind or type(self).kind
         self._hints_shown = 0
         self._handed_out: Any = None
 
@@ -121,7 +124,7 @@ class Exercise:
         the check is a fault of the course, and is said to be one.
         """
         if answer is ...:
-            return self._open()
+            return self._open("the dots `...`")
         if self._is_own(answer):
             return Message(
                 self.heading,
@@ -135,7 +138,7 @@ class Exercise:
             with undisturbed():
                 note = self._asked(answer, given)
         except NotAttempted:
-            return self._open()
+            return self._open("`raise NotImplementedError`")
         except Wrong as wrong:
             return self._not_yet(wrong)
         except Exception as error:
@@ -182,11 +185,8 @@ class Exercise:
             return True
         return answer is self._handed_out and not isinstance(answer, _SHARED)
 
-    def _open(self) -> Message:
-        line = (
-            "Write your answer in place of `raise NotImplementedError` or of the dots "
-            "`...`, run that cell, then this one again."
-        )
+    def _open(self, stub: str) -> Message:
+        line = f"Write your answer in place of {stub}, run that cell, then this one."
         return Message(self.heading, OPEN, [line], self._folded_hint(self._next_hint()))
 
     def _not_yet(self, wrong: Wrong) -> Message:
