@@ -9,6 +9,7 @@ PYTHON ?= python3
 PY = ".venv/bin/python"
 endif
 PIP = $(PY) -m pip install --disable-pip-version-check -c constraints.txt
+COVERAGE = --cov=helpers --cov-report=term:skip-covered --cov-fail-under=90
 MARK = $(PY) -c "import sys; [open(path, 'w').close() for path in sys.argv[1:]]"
 
 help:
@@ -26,7 +27,7 @@ lab: .venv/.lab
 
 test: lint
 	$(PY) -m authoring.build --check
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(COVERAGE)
 	$(PY) -m authoring.run_notebooks
 
 notebooks: .venv/.dev

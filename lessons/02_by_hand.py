@@ -687,7 +687,7 @@ own_loop = ex.own_loop(own_loop)
 # Accumulation adds up over rows.
 # It reproduces the large batch where the loss is a **sum over rows**, and each row's
 # part depends on that row alone.
-# Three networks that differ in one layer:
+# Networks that differ in one layer:
 
 
 # %%

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import math
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 import torch
 
@@ -95,12 +95,11 @@ def _allocator_cap(budget: int, model: torch.nn.Module) -> Iterator[None]:
 
 
 def _in_update(error: BaseException) -> bool:
-    frames: list[FrameType] = [f for f, _ in traceback.walk_tb(error.__traceback__)]
-    return any(
-        frame.f_code.co_name == "step"
-        and isinstance(frame.f_locals.get("self"), torch.optim.Optimizer)
-        for frame in frames
-    )
+    # Every optimizer's step runs inside a wrapper of this file. Its name must do: to
+    # read a frame's f_locals would keep their copy, until Python 3.12 for good.
+    wrapper = inspect.getfile(torch.optim.Optimizer)
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code.co_filename == wrapper for frame, _ in frames)
 
 
 def _undo(error: BaseException, model: torch.nn.Module) -> None:

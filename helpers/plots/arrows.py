@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -63,8 +64,10 @@ def draw(fig: Figure, corners: list[Point], length: float, kept: float) -> None:
         colour = style.COLOURS[index % len(style.COLOURS)]
         _arrow(axes, start, end, colour, 2.4)
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        short_one = math.dist(start, end) < 0.08 * length  # hidden under its number
         axes.annotate(
             str(index + 1), middle, ha="center", va="center",
+            xytext=(0, 17 if short_one else 0), textcoords="offset points",
             fontweight="bold", fontsize=style.SMALL,
             bbox={"boxstyle": "circle,pad=0.2", "fc": style.CARD, "ec": colour},
         )  # fmt: skip
@@ -73,18 +76,20 @@ def draw(fig: Figure, corners: list[Point], length: float, kept: float) -> None:
     if gap > 0.01:
         axes.plot(x, y, "D", color=style.VERMILION, zorder=6)
         text = f"the sum ends here,\n{short(100 * gap)} % away"
-        _tip(axes, x, y, text, style.VERMILION, 24)
+        _tip(axes, x, y, text, "#B34700", 24)
         _tip(axes, length, 0, "reference", style.INK, 16, left=True)
     else:
         _tip(axes, length, 0, "reference, and\nsum of the parts", style.INK, 0)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(x=0.03, y=0.1)
     axes.set_axis_off()
-    fig.supxlabel(
-        f"{100 * max(0, 1 - kept):.0f} % of the parts' squared length lies in "
-        "directions that this plane does not show.",
-        x=0.015, ha="left", fontsize=style.SMALL, color=style.MUTED,
-    )  # fmt: skip
+    left_out = round(100 * (1 - kept))
+    if left_out > 0:
+        fig.supxlabel(
+            f"{left_out} % of the parts' squared length lies in directions that this "
+            "plane does not show.",
+            x=0.015, ha="left", fontsize=style.SMALL, color=style.MUTED,
+        )  # fmt: skip
 
 
 def _tip(

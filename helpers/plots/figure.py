@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FEWEST_WORDS = 3
 SHARPNESS = 2  # pixels of the picture for each pixel of the page, in both directions
-COLOURS_KEPT = 16  # enough for smooth lines in our palette, and files stay small
+COLOURS_KEPT = 24  # enough for smooth lines and coloured words, and files stay small
 NEAR = 12  # of 255; colours this close in every channel count as one
 
 

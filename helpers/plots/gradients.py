@@ -90,7 +90,7 @@ def error_bars(
             axes.plot(end, row, "o" if tiny else "D", color=colour, clip_on=False)
             axes.annotate(
                 short(value), (end, row), xytext=(9, 0), textcoords="offset points",
-                va="center", fontweight="bold", color=colour,
+                va="center", fontweight="bold", color=colour if tiny else "#B34700",
             )  # fmt: skip
         axes.set_xscale("log")
         axes.set_xlim(left, right)
@@ -163,8 +163,10 @@ def _ratio_strip(axes, values: list[float], windows: int, index: int) -> None:
             )  # fmt: skip
     for place in range(len(values) + 1, windows + 1):
         axes.plot(place, 0, "x", color=style.VERMILION, markeredgewidth=2)
-        if few or place == windows:
+        if few:
             note(axes, place, 0.12, "no update", ha="center", va="bottom")
+        elif place == windows:  # too narrow for words: they go beside the sign
+            note(axes, place - 0.7, 0, "no update", ha="right", va="center")
     axes.grid(axis="x", visible=False)
 
 

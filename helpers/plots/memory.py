@@ -108,7 +108,7 @@ def _write_outcomes(axes, outcomes: Mapping[int, tuple], bars: int) -> int:
             textcoords="offset points", color=colour, annotation_clip=False,
             fontsize=7.5 if crowded else style.SMALL, fontweight="bold",
         )  # fmt: skip
-    return (21 if crowded else 15) if outcomes else 0
+    return (26 if crowded else 15) if outcomes else 0
 
 
 def memory_and_speed(

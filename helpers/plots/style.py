@@ -15,6 +15,8 @@ VERMILION = "#D55E00"
 PURPLE = "#CC79A7"
 SKY = "#56B4E9"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+# The same hues dark enough for words: at least 4.5 to 1 against the card.
+INKS = (BLUE, "#B34700", "#00734F", "#9C4A78", "#8A5F00", "#1B6E9C")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 INK = "#24292F"  # text and strong lines

@@ -141,7 +141,7 @@ def _draw(axes, lines: Sequence[Line], markers: bool = True) -> None:
 
 def _name(fig, axes, lines: Sequence[Line]) -> None:
     ends = [
-        (xs[-1], ys[-1], name, style.COLOURS[index])
+        (xs[-1], ys[-1], name, style.INKS[index])
         for index, (name, xs, ys) in enumerate(lines)
     ]
     at_line_ends(fig, axes, ends)
