@@ -53,7 +53,9 @@ def _entries(distributions: tuple[str, ...]) -> set[str]:
 def site_packages(folder: Path) -> Path:
     """Where the packages of the venv in `folder` lie."""
     place = {"base": str(folder), "platbase": str(folder)}
-    return Path(sysconfig.get_path("purelib", "venv", place))
+    scheme = "venv" if "venv" in sysconfig.get_scheme_names() else None  # from 3.11
+    scheme = scheme or sysconfig.get_preferred_scheme("prefix")
+    return Path(sysconfig.get_path("purelib", scheme, place))
 
 
 def make_wheel(name: str, folder: Path) -> None:
