@@ -343,7 +343,7 @@ MODES = [
     ("solved", "def halved(x):\n    return x", False),
     ("unattempted", STUBS["raise"], True),
     ("unattempted", SOURCE, False),
-    ("sovled", SOURCE, False),
+    ("sovled", SOURCE, False),  # codespell:ignore sovled
 ]
 
 
