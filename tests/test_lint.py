@@ -123,9 +123,8 @@ def test_the_command_prints_figures_and_fails_on_a_breach(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "90_sample" in out
     assert "no rule is broken" in out
-    sample_course.change(
-        folder, "is divided once.", "is recieved!"
-    )  # codespell:ignore recieved
+    slip = "is recieved!"  # codespell:ignore recieved
+    sample_course.change(folder, "is divided once.", slip)
     assert lint.main(folder) == 1
     out = capsys.readouterr().out
     assert "recieved ==> received" in out  # codespell:ignore recieved
