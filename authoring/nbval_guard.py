@@ -14,7 +14,8 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,15 @@ import pytest
 from authoring.source import EXERCISE
 
 LOOK_EVERY = 2  # seconds between two looks at whether the kernel lives
+STARTS = 3  # a kernel dies at once where another program took a port meant for it
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """See a dead kernel at once, and count cells in the process that has them all."""
-    from nbval.kernel import RunningKernel
+    from nbval import kernel
 
-    RunningKernel.await_reply = _await_reply
+    kernel.RunningKernel.await_reply = _await_reply
+    kernel.start_new_kernel = partial(_start, kernel.start_new_kernel)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(CellCount(config))
 
@@ -113,6 +116,16 @@ def _checked(log: Path) -> set[str]:
     lines = log.read_text("utf-8").splitlines() if log.exists() else []
     shutil.rmtree(log.parent)
     return {json.loads(line)["exercise"] for line in lines}
+
+
+def _start(start: Callable, *arguments, **named):
+    """nbval's own start of a kernel, tried again where the kernel did not live."""
+    for left in reversed(range(STARTS)):
+        try:
+            return start(*arguments, **named)
+        except RuntimeError:
+            if not left:
+                raise
 
 
 def _await_reply(self, msg_id: str, timeout: float | None = None) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import nbformat
 import pytest
 
-from authoring import build, run_notebooks
+from authoring import build, nbval_guard, run_notebooks
 from authoring.project import ROOT, AuthoringError
 from tests import sample_course
 from tests.sample_course import learner, solution
@@ -120,6 +120,20 @@ def test_a_notebook_that_is_not_as_it_should_be_fails(run, fault, kind, words):
 def test_the_two_sound_notebooks_pass(run):
     _, output = run
     assert said_of(output, "90_sample") == ""
+
+
+def test_a_kernel_that_does_not_start_is_tried_again():
+    deaths = [RuntimeError("Kernel died before replying")] * 2
+
+    def start(name):
+        if deaths:
+            raise deaths.pop()
+        return name
+
+    assert nbval_guard._start(start, name="python") == "python"
+    deaths[:] = [RuntimeError("Kernel died before replying")] * 3
+    with pytest.raises(RuntimeError):
+        nbval_guard._start(start, name="python")
 
 
 def test_no_such_notebook_is_one_sentence(tmp_path, capsys):
