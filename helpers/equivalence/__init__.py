@@ -4,18 +4,24 @@ Gradients are compared, not weights after training: Adam divides by the gradient
 length, so a gradient that is k times too large leaves hardly a trace in the weights.
 """
 
+from .audit import audit
 from .comparison import Comparison, compare
 from .reference import Reference, gradient, join, reference, without_dropout
+from .remedies import summed_cross_entropy
+from .report import Audit
 from .watch import Watch, watch
 
 __all__ = [
+    "Audit",
     "Comparison",
     "Reference",
     "Watch",
+    "audit",
     "compare",
     "gradient",
     "join",
     "reference",
+    "summed_cross_entropy",
     "watch",
     "without_dropout",
 ]

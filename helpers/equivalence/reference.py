@@ -36,16 +36,19 @@ class Reference:
         )
 
 
-def join(batches: Iterable[Batch]) -> dict[str, Tensor]:
+def join(
+    batches: Iterable[Batch], fill: Mapping[str, int] | None = None
+) -> dict[str, Tensor]:
     """Put micro-batches together as one batch, padded to the longest row.
 
     Args:
-        batches: each maps names to tensors of shape (rows, ...); what has a second
-            axis may be of another length in each.
+        batches: each maps names to tensors of shape (rows, ...); every further axis may
+            be of another length in each.
+        fill: name -> what to pad it with. Labels are padded with -100 and everything
+            else with 0, which an attention mask hides.
 
     Returns:
-        The same names; tensors of shape (all rows, longest, ...). Labels are filled up
-        with -100, everything else with 0, which an attention mask hides.
+        The same names; tensors of shape (all rows, longest, ...).
 
     Raises:
         ValueError: there is no batch, or the batches differ in their names.
@@ -59,20 +62,22 @@ def join(batches: Iterable[Batch]) -> dict[str, Tensor]:
             "The micro-batches hold different names: "
             + "; ".join(", ".join(sorted(b)) for b in batches)
         )
-    return {name: _stack(name, [batch[name] for batch in batches]) for name in names}
+    fills = {"labels": IGNORED, **(fill or {})}
+    return {
+        name: _stack([batch[name] for batch in batches], fills.get(name, 0))
+        for name in names
+    }
 
 
-def _stack(name: str, tensors: list[Tensor]) -> Tensor:
-    if tensors[0].ndim > 1:
-        longest = max(t.shape[1] for t in tensors)
-        fill = IGNORED if name == "labels" else 0
-        tensors = [
-            nn.functional.pad(
-                t, (0, 0) * (t.ndim - 2) + (0, longest - t.shape[1]), value=fill
-            )
-            for t in tensors
-        ]
-    return torch.cat(tensors)
+def _stack(tensors: list[Tensor], fill: int) -> Tensor:
+    axes = range(1, tensors[0].ndim)
+    longest = [max(tensor.shape[axis] for tensor in tensors) for axis in axes]
+    padded = []
+    for tensor in tensors:
+        missing = [size - tensor.shape[i] for i, size in enumerate(longest, 1)]
+        ends = [end for size in reversed(missing) for end in (0, size)]
+        padded.append(nn.functional.pad(tensor, ends, value=fill))
+    return torch.cat(padded)
 
 
 def reference(model: nn.Module, batches: Batch | Iterable[Batch]) -> Reference:
