@@ -86,8 +86,9 @@ def _audit(trainer, windows: int, folder: str, change: Callable | None = None) -
         window, why = _window(number, batches, done, wanted, twin)
         results.append(window)
         cause = cause or why
-    if done.endless or (not drawn.sized and cause and len(expected[-1]) < steps):
-        cause = _stream_cause(done, cause, results)
+    leaks = len(expected[-1]) < steps and results[-1].exact is False
+    if done.endless or (not drawn.sized and leaks):
+        cause = _stream_cause(done, cause)
     extra = len(done.gradients) - len(expected)
     notes = _notes(trainer) + _drawn_notes(drawn, steps)
     if extra > 0:
@@ -147,7 +148,7 @@ def _of_all_processes(twin, batches: Sequence[Batch]) -> list[Batch]:
     return list(itertools.chain.from_iterable(gather_object([moved])))
 
 
-def _stream_cause(done: Run, cause: str, results: list[Window]) -> str:
+def _stream_cause(done: Run, cause: str) -> str:
     if done.endless and not done.gradients:
         return (
             "The stream has no length and fewer micro-batches than a window needs: the "

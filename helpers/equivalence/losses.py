@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .reference import IGNORED, gradient, join
 from .twin import CannotTell, rows_of
@@ -15,7 +15,9 @@ Batch = Mapping[str, Tensor]
 
 
 class MeanLoss:
-    """Gradient of the mean loss over all targets of some micro-batches, in float64.
+    """Gradient of the mean loss over all targets of some micro-batches.
+
+    In float64, or in float32 where an operation of the model has no float64.
 
     The loss is the user's own: of the model, of a `compute_loss` that was overridden,
     of a `compute_loss_func` or of label smoothing. It is asked without a count, so that
@@ -27,14 +29,17 @@ class MeanLoss:
 
     def __init__(self, twin) -> None:
         self.trainer = copy.copy(twin)
-        self.model = copy.deepcopy(twin.model).double()
-        vars(self.model).pop("train", None)
-        self.trainer.model = self.trainer.model_wrapped = self.model
+        self._take(twin.model, torch.float64)
         self.trainer.args = copy.copy(twin.args)
         # On several processes the Trainer would multiply by their number.
         self.trainer.args.average_tokens_across_devices = False
         self.trainer.current_gradient_accumulation_steps = 1
         self.shifted = shifts(twin)
+
+    def _take(self, model: nn.Module, dtype: torch.dtype) -> None:
+        self.dtype, self.model = dtype, copy.deepcopy(model).to(dtype)
+        vars(self.model).pop("train", None)
+        self.trainer.model = self.trainer.model_wrapped = self.model
 
     def targets(self, batches: Sequence[Batch]) -> int:
         """Labels that count in the loss; rows where labels are no class numbers."""
@@ -50,14 +55,20 @@ class MeanLoss:
             ) from None
         count = self.targets([whole])
         try:
-            loss = self._loss(whole, count)
-            self.model.zero_grad(set_to_none=True)
-            loss.backward()
+            return self._taken(whole, count)
         except Exception as error:
-            raise CannotTell(
-                "The loss cannot be had for a whole window at once, in float64: "
-                f"{type(error).__name__}: {error}"
-            ) from None
+            if self.dtype == torch.float32:
+                raise CannotTell(
+                    "The loss cannot be had for a whole window at once "
+                    f"({type(error).__name__}: {error})."
+                ) from None
+        self._take(self.model, torch.float32)
+        return self(batches)
+
+    def _taken(self, whole: Batch, count: int) -> tuple[dict[str, Tensor], float]:
+        self.model.zero_grad(set_to_none=True)
+        loss = self._loss(whole, count)
+        loss.backward()
         return gradient(self.model), loss.item()
 
     def _loss(self, whole: Batch, count: int) -> Tensor:
@@ -69,12 +80,17 @@ class MeanLoss:
             return self._asked(whole, torch.tensor(count))
 
     def _asked(self, whole: Batch, count: Tensor | None) -> Tensor:
-        inputs = self.trainer._prepare_inputs({n: _wide(t) for n, t in whole.items()})
+        inputs = {name: self._cast(value) for name, value in whole.items()}
+        inputs = self.trainer._prepare_inputs(inputs)
         with torch.enable_grad():
             loss = self.trainer.compute_loss(
                 self.model, inputs, num_items_in_batch=count
             )
         return loss.mean()
+
+    def _cast(self, value):
+        floating = isinstance(value, Tensor) and value.is_floating_point()
+        return value.to(self.dtype) if floating else value
 
     def _fill(self) -> dict[str, int]:
         config = getattr(self.model, "config", None)
@@ -83,11 +99,6 @@ class MeanLoss:
         pad = getattr(text, "pad_token_id", None) if pad is None else pad
         pad = pad if isinstance(pad, int) and pad >= 0 else 0
         return {"input_ids": pad, "decoder_input_ids": pad}
-
-
-def _wide(tensor):
-    floating = isinstance(tensor, Tensor) and tensor.is_floating_point()
-    return tensor.double() if floating else tensor
 
 
 def shifts(trainer) -> bool:

@@ -106,6 +106,7 @@ def twin_of(trainer, folder: str):
     for name in ("create_optimizer_and_scheduler", "create_optimizer"):
         setattr(twin, name, lambda *_, **__: twin.optimizer)
     twin.create_scheduler = lambda *_, **__: twin.lr_scheduler
+    twin._created_lr_scheduler = False  # else a second training makes a new one
     twin.create_accelerator_and_postprocess()
     twin.accelerator.native_amp, twin.accelerator.scaler = False, None
     twin.callback_handler = CallbackHandler(
@@ -149,7 +150,12 @@ def draw(twin, windows: int) -> Drawn:
                 "The stream cannot be copied, and to read it would move it on; make "
                 "the Trainer with a data set that can be read anew."
             ) from None
-    loader = twin.get_train_dataloader()
+    try:
+        loader = twin.get_train_dataloader()
+    except Exception as error:
+        raise CannotTell(
+            f"The train data give no micro-batch ({type(error).__name__}: {error})."
+        ) from None
     steps = twin.args.gradient_accumulation_steps
     length = len(loader) if hasattr(loader, "__len__") and _sized(loader) else None
     most = (windows + 1) * steps
