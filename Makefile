@@ -8,6 +8,7 @@ else
 PYTHON ?= python3
 PY = ".venv/bin/python"
 endif
+OLDEST = $(subst .venv/,.venv-oldest/,$(PY))
 PIP = $(PY) -m pip install --disable-pip-version-check -c constraints.txt
 COVERAGE = --cov=helpers --cov-report=term:skip-covered --cov-fail-under=90
 MARK = $(PY) -c "import sys; [open(path, 'w').close() for path in sys.argv[1:]]"
@@ -15,6 +16,7 @@ MARK = $(PY) -c "import sys; [open(path, 'w').close() for path in sys.argv[1:]]"
 help:
 	$(info make lab        opens lesson 1 in JupyterLab; the first time it installs the course)
 	$(info make test       runs everything: lint, unit tests, every notebook, JupyterLab)
+	$(info make test-oldest  runs the tests beside transformers 4.57, in .venv-oldest)
 	$(info make notebooks  makes the notebooks from lessons/, where a lesson changed)
 	$(info make outputs    executes every solved notebook again)
 	$(info make lint       checks code, prose and cells)
@@ -29,6 +31,16 @@ test: lint
 	$(PY) -m authoring.build --check
 	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(COVERAGE)
 	$(PY) -m authoring.run_notebooks
+
+# The same tests beside transformers 4.57, the oldest that the course admits.
+test-oldest: .venv-oldest/.dev
+	$(OLDEST) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not browser"
+	$(OLDEST) -m authoring.run_notebooks
+
+.venv-oldest/.dev: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv .venv-oldest
+	$(OLDEST) -m pip install --disable-pip-version-check -c constraints-oldest.txt -e ".[lab,dev]"
+	$(OLDEST) -c "open('.venv-oldest/.dev', 'w').close()"
 
 notebooks: .venv/.dev
 	$(PY) -m authoring.build
@@ -50,6 +62,9 @@ readme: .venv/.dev
 lock:
 	uv pip compile --universal --python-version 3.10 --all-extras --no-header \
 	--no-annotate --quiet $(ARGS) --output-file constraints.txt pyproject.toml
+	echo "transformers<4.58" | uv pip compile --universal --python-version 3.10 \
+	--all-extras --no-header --no-annotate --quiet $(ARGS) --constraints - \
+	--output-file constraints-oldest.txt pyproject.toml
 
 # The marks say what is installed: with them there, a second run installs nothing.
 .venv/.lab: pyproject.toml constraints.txt | .venv/pyvenv.cfg
@@ -65,4 +80,4 @@ lock:
 	$(PYTHON) -m venv .venv
 
 .DELETE_ON_ERROR:
-.PHONY: help lab test notebooks outputs lint readme lock
+.PHONY: help lab test notebooks outputs lint readme lock test-oldest

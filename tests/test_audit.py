@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-import random
-
-import numpy
 import pytest
 import torch
 import transformers
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from helpers import equivalence
 from helpers.equivalence import audit, causes
 from tests.trainers import (
+    Counted,
+    Coupled,
+    DividesByCount,
+    MeanLoss,
     Stream,
     bert,
     classified,
     distilbert,
+    factor,
+    features,
     llama,
     tokens,
     trainer,
@@ -36,8 +37,9 @@ HEADS = {
 @pytest.mark.parametrize("head", HEADS)
 def test_a_head_that_drops_the_count_is_k_times_too_long(head, steps):
     found = audit(trainer(HEADS[head](), classified(2 * steps * 4), 4, steps))
-    if found.exact:
-        pytest.skip(f"fixed upstream in transformers {transformers.__version__}")
+    if factor(HEADS[head](), steps) == 1:
+        assert found.exact
+        pytest.skip(f"not so, or fixed, in transformers {transformers.__version__}")
     assert found.ratios == pytest.approx([steps] * 2, abs=1e-4)
     assert max(c.residual for c in found.compared) < 1e-5
     assert [w.logged_ratio for w in found.windows] == pytest.approx(
@@ -49,7 +51,9 @@ def test_a_head_that_drops_the_count_is_k_times_too_long(head, steps):
 
 @pytest.mark.parametrize("head", HEADS)
 def test_its_remedy_is_exact_for_short_windows_and_ragged_batches(head):
-    found = audit(trainer(HEADS[head](), classified(42), 4, 4), apply_remedy=True)
+    if factor(HEADS[head]()) == 1:
+        pytest.skip(f"not at fault in transformers {transformers.__version__}")
+    found = audit(trainer(HEADS[head](), classified(42)), apply_remedy=True)
     assert [w.micro_batches for w in found.windows] == [4, 4, 3]
     assert [w.targets for w in found.windows] == [16, 16, 10]
     assert found.remedy == (
@@ -94,33 +98,14 @@ def test_the_mean_of_unequal_means_is_named():
     assert found.remedied.exact
 
 
-class MeanLoss(transformers.Trainer):
-    def compute_loss(
-        self, model, inputs, return_outputs=False, num_items_in_batch=None
-    ):
-        labels = inputs.pop("labels")
-        outputs = model(**inputs)
-        loss = cross_entropy(outputs.logits, labels)
-        return (loss, outputs) if return_outputs else loss
-
-
-class DividesByCount(MeanLoss):
-    def compute_loss(
-        self, model, inputs, return_outputs=False, num_items_in_batch=None
-    ):
-        labels = inputs.pop("labels")
-        logits = model(**inputs).logits
-        return cross_entropy(logits, labels, reduction="sum") / num_items_in_batch
-
-
 def test_an_override_with_a_mean_is_found_and_one_that_divides_is_exact():
-    found = audit(trainer(distilbert(), classified(32), kind=MeanLoss))
+    found = audit(trainer(Counted(), features(32), kind=MeanLoss))
     assert found.ratios == pytest.approx([4, 4], abs=1e-4)
     assert found.remedy in (
         "trainer.model_accepts_loss_kwargs = False",
         "trainer.loss_is_scaled_for_ga = False",
     )
-    assert audit(trainer(distilbert(), classified(42), kind=DividesByCount)).exact
+    assert audit(trainer(Counted(), features(42), kind=DividesByCount)).exact
 
 
 def _mean(outputs, labels, num_items_in_batch=None):
@@ -143,9 +128,9 @@ def test_label_smoothing_is_judged_by_its_own_loss():
     )
     # A remedy that drops the smoothing would not be the same loss.
     assert "summed_cross_entropy" not in found.remedy
-    assert found.exact in (True, False)
     if not found.exact:
         assert found.ratios == pytest.approx([4, 4], abs=1e-4)
+        assert found.remedied.exact
 
 
 @pytest.mark.parametrize(
@@ -160,41 +145,13 @@ def test_label_smoothing_is_judged_by_its_own_loss():
     ids=["regression", "multi-label"],
 )
 def test_labels_that_are_no_class_numbers(changed, labels):
-    found = audit(
-        trainer(distilbert(**changed), classified(32, labels=labels)), apply_remedy=True
-    )
-    assert found.ratios == pytest.approx([4, 4], abs=1e-4)
-    assert found.remedy == "trainer.model_accepts_loss_kwargs = False"
-    assert found.remedied.exact
-
-
-class Coupled(nn.Module):
-    """Batch normalisation, in-batch negatives, or neither."""
-
-    def __init__(self, kind):
-        super().__init__()
-        torch.manual_seed(0)
-        self.kind = kind
-        self.first = nn.Linear(6, 8)
-        self.norm = nn.BatchNorm1d(8) if kind == "norm" else nn.Identity()
-        self.last = nn.Linear(8, 3)
-
-    def forward(self, x, labels=None):
-        hidden = self.norm(self.first(x)).tanh()
-        logits = self.last(hidden)
-        if self.kind == "pairs":
-            loss = cross_entropy(hidden @ hidden.roll(1, 1).T, torch.arange(len(x)))
-        else:
-            loss = cross_entropy(logits, labels)
-        return {"loss": loss, "logits": logits}
-
-
-def features(count):
-    generator = torch.Generator().manual_seed(3)
-    return [
-        {"x": torch.randn(6, generator=generator), "labels": torch.tensor(i % 3)}
-        for i in range(count)
-    ]
+    made = trainer(distilbert(**changed), classified(32, labels=labels))
+    found = audit(made, apply_remedy=True)
+    times = factor(distilbert(**changed))
+    assert found.ratios == pytest.approx([times, times], abs=1e-4)
+    if times > 1:
+        assert found.remedy == "trainer.model_accepts_loss_kwargs = False"
+        assert found.remedied.exact
 
 
 @pytest.mark.parametrize(
@@ -244,19 +201,14 @@ def test_a_masked_micro_batch_is_told_apart_from_a_masked_window():
 
 
 def test_a_stream_leaks_its_last_window_and_a_short_one_never_updates():
-    model = DividesByCount
-    found = audit(
-        trainer(distilbert(), Stream(classified(40)), kind=model, max_steps=9)
-    )
+    options = {"kind": DividesByCount, "max_steps": 9}
+    found = audit(trainer(Counted(), Stream(features(40)), **options))
     assert [w.exact for w in found.windows] == [True, True, False]
     assert "no length" in found.cause and "next pass" in found.cause
-    found = audit(trainer(distilbert(), Stream(classified(8)), kind=model, max_steps=9))
+    found = audit(trainer(Counted(), Stream(features(8)), **options))
     assert found.windows[0].note == "no update"
     assert "never makes an update" in found.cause
-    whole = audit(
-        trainer(distilbert(), Stream(classified(32)), kind=model, max_steps=9)
-    )
-    assert whole.exact
+    assert audit(trainer(Counted(), Stream(features(32)), **options)).exact
 
 
 def test_auto_find_batch_size_is_a_note():
@@ -267,89 +219,3 @@ def test_auto_find_batch_size_is_a_note():
 def test_without_accumulation_all_is_exact():
     found = audit(trainer(distilbert(), classified(32), 4, 1))
     assert found.exact and "Accumulation is off" in " ".join(found.notes)
-
-
-def everything(made):
-    return {
-        "weights": {n: p.clone() for n, p in made.model.state_dict().items()},
-        "gradients": [p.grad for p in made.model.parameters()],
-        "modes": [m.training for m in made.model.modules()],
-        "train": "train" in vars(made.model),
-        "attributes": {n: id(v) for n, v in vars(made).items()},
-        "arguments": made.args.to_dict(),
-        "random": (random.getstate(), torch.get_rng_state().tolist()),
-        "numpy": numpy.random.get_state()[1].tolist(),
-    }
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_the_trainer_is_as_it_was(training):
-    made = trainer(distilbert(), classified(42))
-    made.model.train(training)
-    before = everything(made)
-    audit(made, apply_remedy=True)
-    after = everything(made)
-    for name in before:
-        if name == "weights":
-            assert all(torch.equal(v, after[name][n]) for n, v in before[name].items())
-        else:
-            assert before[name] == after[name], name
-
-
-def test_training_after_an_audit_is_training_without_one_bit_for_bit():
-    def weights(audited):
-        made = trainer(
-            distilbert(), classified(42), learning_rate=0.01, num_train_epochs=2
-        )
-        if audited:
-            audit(made, apply_remedy=True)
-        made.train()
-        return torch.cat([p.detach().flatten() for p in made.model.parameters()])
-
-    assert torch.equal(weights(False), weights(True))
-
-
-def test_a_trained_trainer_can_be_audited_too():
-    made = trainer(distilbert(), classified(16), 4, 2, max_steps=2)
-    made.train()
-    state = copy.deepcopy(made.optimizer.state_dict())
-    assert audit(made).ratios == pytest.approx([2, 2], abs=1e-4)
-    after = made.optimizer.state_dict()
-    assert str(state) == str(after)
-
-
-def test_long_data_are_cut_to_windows_like_its_own():
-    made = trainer(distilbert(), classified(4 * 4 * 9 + 6))
-    found = audit(made)
-    assert [w.micro_batches for w in found.windows] == [4, 4, 2]
-    assert [w.targets for w in found.windows] == [16, 16, 6]
-    assert any("whole pass" in note for note in found.notes)
-
-
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        (lambda: trainer(nn.Linear(2, 2), features(8)), "error of its own"),
-        (lambda: trainer(distilbert(), []), "micro-batch"),
-    ],
-)
-def test_where_nothing_can_be_told_the_reason_is(made, words):
-    found = audit(made())
-    assert found.exact is None
-    assert found.verdict.startswith("Cannot tell: ") and words in found.verdict
-
-
-def test_bad_arguments_are_one_sentence():
-    with pytest.raises(TypeError, match="got a Linear"):
-        audit(nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="at least 1"):
-        audit(trainer(distilbert(), classified(8)), windows=0)
-
-
-def test_it_shows_itself_as_text_and_as_a_table():
-    found = audit(trainer(distilbert(), classified(42)), apply_remedy=True)
-    text, page = str(found), found._repr_html_()
-    for part in ("ratio", "4.0000", "cause: ", "remedy: trainer.", "With the remedy"):
-        assert part in text
-    assert page.count("<tr>") == 2 * 4 and "<code>trainer." in page
-    assert "✘" in text and "✔ exact" in text

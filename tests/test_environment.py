@@ -58,6 +58,18 @@ def test_the_lock_pins_what_pyproject_asks_for(wanted):
         assert wanted.specifier.contains(exact.version), f"{pin} against {wanted}"
 
 
+def test_the_oldest_lock_pins_transformers_4_and_fits_as_well():
+    text = (ROOT / "constraints-oldest.txt").read_text("utf-8")
+    pins = {pin.name: pin for pin in map(Requirement, text.splitlines())}
+    (exact,) = pins["transformers"].specifier
+    assert exact.version.startswith("4.57.")
+    for wanted in ALL:
+        pin = pins[wanted.name]
+        assert all(wanted.specifier.contains(one.version) for one in pin.specifier)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert "-c constraints-oldest.txt -e" in makefile
+
+
 def test_the_lock_pins_each_package_once_on_each_python():
     for version in ("3.10.0", "3.12.0", "3.14.0"):
         machine = {"python_full_version": version, "python_version": version[:4]}

@@ -6,6 +6,8 @@ import tempfile
 
 import torch
 import transformers
+from torch import nn
+from torch.nn.functional import cross_entropy
 from torch.utils.data import IterableDataset, SequentialSampler
 
 VOCABULARY, LENGTH, CLASSES = 120, 16, 3
@@ -53,6 +55,27 @@ def llama(kind="ForCausalLM", seed=0, family="Llama", **changed):
         **{"num_labels": CLASSES, **changed},
     )
     return getattr(transformers, f"{family}{kind}")(config)
+
+
+def factor(model, steps=4):
+    """How many times too long this version makes the gradient of a head.
+
+    Asked of the head itself: k where it takes a count and its loss does not change with
+    it, as the Trainer then leaves the division to it; else 1.
+    """
+    made = trainer(model, classified(4))
+    if not made.model_accepts_loss_kwargs:
+        return 1
+    batch = {name: value[None] for name, value in classified(1)[0].items()}
+    if getattr(model.config, "problem_type", None):
+        batch["labels"] = torch.full((1, model.config.num_labels), 0.5)
+    with torch.no_grad():
+        model.eval()
+        plain, counted = (
+            model(**batch, **count).loss for count in ({}, {"num_items_in_batch": 7})
+        )
+        model.train()
+    return steps if torch.equal(plain, counted) else 1
 
 
 def classified(count, seed=1, labels=None):
@@ -117,3 +140,63 @@ def trainer(
 
         kind = InOrder
     return kind(model=model, args=options, train_dataset=rows, **(made or {}))
+
+
+class MeanLoss(transformers.Trainer):
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):
+        labels = inputs.pop("labels")
+        outputs = model(**inputs)
+        loss = cross_entropy(outputs["logits"], labels)
+        return (loss, outputs) if return_outputs else loss
+
+
+class DividesByCount(MeanLoss):
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):
+        labels = inputs.pop("labels")
+        logits = model(**inputs)["logits"]
+        return cross_entropy(logits, labels, reduction="sum") / num_items_in_batch
+
+
+class Coupled(nn.Module):
+    """Batch normalisation, in-batch negatives, or neither."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind = kind
+        self.first = nn.Linear(6, 8)
+        self.norm = nn.BatchNorm1d(8) if kind == "norm" else nn.Identity()
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x, labels=None):
+        hidden = self.norm(self.first(x)).tanh()
+        logits = self.last(hidden)
+        if labels is None:
+            return {"logits": logits}
+        if self.kind == "pairs":
+            loss = cross_entropy(hidden @ hidden.roll(1, 1).T, torch.arange(len(x)))
+        else:
+            loss = cross_entropy(logits, labels)
+        return {"loss": loss, "logits": logits}
+
+
+class Counted(Coupled):
+    """A model that takes a count and drops it."""
+
+    def __init__(self):
+        super().__init__("none")
+
+    def forward(self, x, labels=None, **dropped):
+        return super().forward(x, labels)
+
+
+def features(count):
+    generator = torch.Generator().manual_seed(3)
+    return [
+        {"x": torch.randn(6, generator=generator), "labels": torch.tensor(i % 3)}
+        for i in range(count)
+    ]
