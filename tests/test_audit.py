@@ -10,6 +10,8 @@ from torch.nn.functional import cross_entropy
 from helpers import equivalence
 from helpers.equivalence import audit, causes
 from tests.trainers import (
+    LENGTH,
+    VOCABULARY,
     Counted,
     Coupled,
     DividesByCount,
@@ -89,6 +91,30 @@ def test_a_head_that_honours_the_count_is_exact_with_unequal_targets(model, rows
     assert len({w.targets for w in found.windows}) >= 1
 
 
+def gpt2():
+    transformers.set_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+@pytest.mark.parametrize("model", [gpt2, llama])
+def test_a_count_with_the_label_that_the_shift_removes_is_too_large(model):
+    rows = tokens([LENGTH] * 16)
+    made = trainer(model(), rows, 2, 4)
+    labels = torch.stack([row["labels"] for row in rows[:8]])
+    counted = int(made._get_num_items_in_batch([{"labels": labels}], labels.device))
+    true = 8 * (LENGTH - 1)
+    found = audit(made, apply_remedy=True)
+    assert [w.targets for w in found.windows] == [true, true]
+    assert found.ratios == pytest.approx([true / counted] * 2, abs=1e-4)
+    if counted == true:
+        assert found.exact
+    else:
+        assert found.cause == causes.COUNTED_TOO
+
+
 def test_the_mean_of_unequal_means_is_named():
     model = bert("ForMaskedLM")
     model.accepts_loss_kwargs = False
@@ -101,10 +127,7 @@ def test_the_mean_of_unequal_means_is_named():
 def test_an_override_with_a_mean_is_found_and_one_that_divides_is_exact():
     found = audit(trainer(Counted(), features(32), kind=MeanLoss))
     assert found.ratios == pytest.approx([4, 4], abs=1e-4)
-    assert found.remedy in (
-        "trainer.model_accepts_loss_kwargs = False",
-        "trainer.loss_is_scaled_for_ga = False",
-    )
+    assert found.remedy.endswith("share_of_window(trainer)")
     assert audit(trainer(Counted(), features(42), kind=DividesByCount)).exact
 
 
@@ -150,7 +173,7 @@ def test_labels_that_are_no_class_numbers(changed, labels):
     times = factor(distilbert(**changed))
     assert found.ratios == pytest.approx([times, times], abs=1e-4)
     if times > 1:
-        assert found.remedy == "trainer.model_accepts_loss_kwargs = False"
+        assert found.remedy.endswith("share_of_window(trainer)")
         assert found.remedied.exact
 
 

@@ -70,7 +70,7 @@ def prediction(tolerance=1.25):
     ("guess", "measured", "state", "words"),
     [
         (90, 98.5, CORRECT, "You said 90 MiB, measured 98.5 MiB: within 9 %."),
-        (98.5, torch.tensor(98.5), CORRECT, "within 1 %. Activations grow"),
+        (98.5, torch.tensor(98.5), CORRECT, "exactly that. Activations grow"),
         (20, 98.5, NOT_YET, "4.9 times too low. Most forget the floor."),
         (60, 98.5, NOT_YET, "39 % too low"),
         (150, 98.5, NOT_YET, "52 % too high. The floor counts once."),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import causes
 from .comparison import Comparison, compare
-from .losses import MeanLoss
+from .losses import MeanLoss, targets_of
 from .reference import Reference
 from .remedies import REMEDIES
 from .report import Audit, Window
@@ -65,7 +65,7 @@ def _audit(trainer, windows: int, folder: str, change: Callable | None = None) -
     """One audit; the loss that is wanted is that of the Trainer without `change`."""
     twin = twin_of(trainer, folder)
     drawn = draw(twin, windows)
-    wanted = MeanLoss(twin)
+    wanted = MeanLoss(twin, drawn.batches)
     steps = twin.args.gradient_accumulation_steps
     expected = [
         drawn.batches[i : i + steps] for i in range(0, len(drawn.batches), steps)
@@ -127,6 +127,7 @@ def _window(
         [n for n in targets if n],
         twin.args.gradient_accumulation_steps,
         twin.args.world_size,
+        sum(targets_of(batch, shifted=False) for batch in every),
     )
     found = causes.flat(done.gradients[number - 1])
     return window, causes.cause_of(found, causes.flat(gradient), parts, twin.model)

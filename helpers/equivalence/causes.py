@@ -24,6 +24,10 @@ DIVIDED_BY_K = (
     "micro-batches that are in it."
 )
 STALE = "The update also holds micro-batches of another window, which leaked into it."
+COUNTED_TOO = (
+    "The first label of each row is counted, and the loss, which is shifted by one, "
+    "leaves it out: the Trainer divides by too much."
+)
 WORLD = "The loss is multiplied by the number of processes, which already average."
 NOT_A_SUM = (
     "The loss is no sum over rows, so it cannot be accumulated: rows of one "
@@ -40,12 +44,14 @@ class Parts:
         targets: labels that count, of each of them.
         steps: accumulation steps of a full window.
         processes: how many processes average their gradients.
+        labels: all labels but -100, those included that the loss shifts away.
     """
 
     gradients: Sequence[Tensor]
     targets: Sequence[int]
     steps: int
     processes: int = 1
+    labels: int = 0
 
     @property
     def ideal(self) -> Tensor:
@@ -77,6 +83,7 @@ def cause_of(found: Tensor, whole: Tensor, parts: Parts, model: nn.Module) -> st
         NOBODY_DIVIDES: undivided,
         MEAN_OF_MEANS: undivided / here,
         DIVIDED_BY_K: undivided / parts.steps,
+        COUNTED_TOO: parts.ideal * (sum(parts.targets) / max(parts.labels, 1)),
     }
     for words, guess in guesses.items():
         if near(found, guess):

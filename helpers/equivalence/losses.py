@@ -27,22 +27,37 @@ class MeanLoss:
         CannotTell: the loss cannot be had for a whole window at once.
     """
 
-    def __init__(self, twin) -> None:
+    def __init__(self, twin, batches: Sequence[Batch]) -> None:
         self.trainer = copy.copy(twin)
         self._take(twin.model, torch.float64)
+        self.shifted = False
         self.trainer.args = copy.copy(twin.args)
         # On several processes the Trainer would multiply by their number.
         self.trainer.args.average_tokens_across_devices = False
         self.trainer.current_gradient_accumulation_steps = 1
-        self.shifted = shifts(twin)
+        self.shifted = any(map(self._drops_first, batches[:1]))
 
     def _take(self, model: nn.Module, dtype: torch.dtype) -> None:
         self.dtype, self.model = dtype, copy.deepcopy(model).to(dtype)
         vars(self.model).pop("train", None)
         self.trainer.model = self.trainer.model_wrapped = self.model
 
+    def _drops_first(self, batch: Batch) -> bool:
+        """Whether the loss leaves out labels[..., 0], asked of the loss itself."""
+        labels = batch.get("labels")
+        if not isinstance(labels, Tensor) or labels.is_floating_point():
+            return False
+        if labels.ndim < 2 or not (labels[..., 0] != IGNORED).any():
+            return False
+        without = labels.clone()
+        without[..., 0] = IGNORED
+        if not (without != IGNORED).any():
+            return False
+        both = (self([batch])[1], self([{**batch, "labels": without}])[1])
+        return both[0] == both[1]
+
     def targets(self, batches: Sequence[Batch]) -> int:
-        """Labels that count in the loss; rows where labels are no class numbers."""
+        """Labels that count in the loss; rows where there are no labels."""
         return sum(targets_of(batch, self.shifted) for batch in batches)
 
     def __call__(self, batches: Sequence[Batch]) -> tuple[dict[str, Tensor], float]:
@@ -112,10 +127,12 @@ def shifts(trainer) -> bool:
 
 
 def targets_of(batch: Batch, shifted: bool) -> int:
-    """Labels of a micro-batch that count in the loss; rows where that is not said."""
+    """Labels of a micro-batch that count in the loss; its rows where it has none."""
     labels = batch.get("labels")
-    if not isinstance(labels, Tensor) or labels.is_floating_point():
+    if not isinstance(labels, Tensor):
         return rows_of(batch)
+    if labels.is_floating_point():
+        return labels.numel()
     if shifted and labels.ndim > 1:
         labels = batch.get("shift_labels", labels[..., 1:])
     return int((labels != IGNORED).sum())

@@ -100,8 +100,9 @@ class Prediction(Exercise):
         both = f"You said {self._said(guess)}, measured {self._said(found)}"
         factor = guess / found
         if 1 / self.tolerance <= factor <= self.tolerance:
-            percent = max(1, math.ceil(abs(factor - 1) * 100))
-            return f"{both}: within {percent} %. {self.explain}"
+            percent = math.ceil(abs(factor - 1) * 100)
+            near = f"within {percent} %" if percent else "exactly that"
+            return f"{both}: {near}. {self.explain}"
         if factor < 1:
             way, why, times = "low", self.too_low, 1 / factor
         else:
