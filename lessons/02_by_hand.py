@@ -936,7 +936,8 @@ print(f"validation after 3 epochs:    F1 {final['f1']:.3f}")
 exercises.progress()
 
 # %% [markdown]
-# **Next:** lesson 3 hands the loop to Accelerate, and checks what becomes of it.
+# **Next:** [lesson 3](03_accelerator.ipynb) hands the loop to Accelerate, and checks
+# what becomes of it.
 #
 # ### Sources
 #

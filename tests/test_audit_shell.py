@@ -57,7 +57,7 @@ def test_what_cannot_be_built_ends_with_2_and_says_why(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "distilber"], "did you mean distilbert"),
+        (["--model", "distilber"], "the nearest are distilbert"),
         (["--model", "distilbert", "--task", "token"], "token-classification"),
         (["--model", "distilbert", "--accumulation-steps", "0"], "1 or more"),
     ],

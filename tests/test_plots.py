@@ -49,6 +49,14 @@ FIGURES = {
     "course_map": {"current": 3},
     "curves": {"series": LINES, "xlabel": "updates", "ylabel": "validation loss"},
     "cut_into_micro_batches": {"rows": 76, "micro_batch": 8, "accumulation_steps": 4},
+    "ease_against_control": {
+        "measures": {
+            "lines you write": {"PyTorch": 11, "Accelerator": 9, "Trainer": 10},
+            "steps in your hands": {"PyTorch": 7, "Accelerator": 4, "Trainer": 0},
+            "relative error": {"PyTorch": 1e-7, "Accelerator": 0.37, "Trainer": 1.5},
+        },
+        "log": ["relative error"],
+    },
     "error_bars": {"errors": {"no fault": 1.4e-16, "never clipped": 1.0, "exact": 0.0}},
     "fails_and_completes": {},
     "gradient_spread": {"batch_sizes": SIZES[::-1], "spread": [8.0, 4.4, 2.1, 0.9]},
@@ -66,6 +74,11 @@ FIGURES = {
         "outcomes": {64: "fails", 32: "completes"},
     },
     "one_update": {"accumulation_steps": 4},
+    "score_map": {
+        "columns": ["the slides' loop", "Trainer, as shipped"],
+        "rows": ["full windows", "short last window"],
+        "errors": [[1e-16, 3.0], [0.63, 0.0049]],
+    },
     "three_efficiencies": {},
     "window_ratios": {"ratios": {"a": [1, 1], "b": [1, 1, 0.5], "c": [1, 1, 1]}},
 }
@@ -82,6 +95,14 @@ REFUSED = [
     ("cut_into_micro_batches", {"rows": 0}, "rows must be a whole number at least 1"),
     ("cut_into_micro_batches", {"micro_batch": 2.5}, "micro_batch must be a whole"),
     ("cut_into_micro_batches", {"accumulation_steps": True}, "it is True"),
+    ("ease_against_control", {"measures": {}}, "at least one entry"),
+    ("ease_against_control", {"measures": {"a": {"b": -1}}}, "must be at least 0"),
+    ("ease_against_control", {"log": "steps in your hands"}, "must be above 0"),
+    (
+        "ease_against_control",
+        {"measures": {"a": {"b": 1}, "c": {"d": 1}}},
+        "the same ways in the same order",
+    ),
     ("error_bars", {"errors": {"a": -1e-3}}, "every value must be at least 0"),
     ("error_bars", {"errors": {"a": math.inf}}, "every value must be finite"),
     ("error_bars", {"rounding": 0}, "rounding holds 0; every value must be above 0"),

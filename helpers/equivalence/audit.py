@@ -117,8 +117,9 @@ def _window(
     except ValueError:
         window.note = "its reference gradient is zero"
         return window, ""
-    if len(done.logged) >= number and loss:
-        window.logged_ratio = done.logged[number - 1] / loss
+    window.loss = loss
+    if len(done.logged) >= number:
+        window.logged = done.logged[number - 1]
     if _exact(window.comparison):
         return window, ""
     each = [wanted([batch])[0] for batch, n in zip(every, targets, strict=True) if n]

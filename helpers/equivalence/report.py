@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .causes import TOLERANCE
 from .comparison import Comparison
 
-LOSS_TOLERANCE = 1e-3  # logged losses are rounded to four digits
+LOSS_TOLERANCE = 1e-3, 1e-4  # relative and absolute: logs are rounded to 4 places
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Window:
         micro_batches: how many it has, over all processes.
         targets: labels that count in its loss.
         comparison: its update against the reference; None where there is none.
-        logged_ratio: the loss that the Trainer logged over the true one, or None.
+        loss, logged: the true loss, and the one that the Trainer logged, or None.
         note: why there is no comparison.
     """
 
@@ -29,7 +29,8 @@ class Window:
     micro_batches: int
     targets: int
     comparison: Comparison | None = None
-    logged_ratio: float | None = None
+    loss: float = 0.0
+    logged: float | None = None
     note: str = ""
 
     @property
@@ -40,10 +41,17 @@ class Window:
         return self.comparison.relative_error < TOLERANCE
 
     @property
+    def logged_ratio(self) -> float | None:
+        """The logged loss over the true one, None where there is none."""
+        return None if self.logged is None or not self.loss else self.logged / self.loss
+
+    @property
     def logged_right(self) -> bool:
         """Whether the logged loss is the true one, as far as it was logged."""
-        ratio = self.logged_ratio
-        return ratio is None or abs(ratio - 1) < LOSS_TOLERANCE
+        relative, absolute = LOSS_TOLERANCE
+        if self.logged is None:
+            return True
+        return abs(self.logged - self.loss) <= relative * abs(self.loss) + absolute
 
     def cells(self) -> list[str]:
         """Its row of the table."""
@@ -119,15 +127,22 @@ class Audit:
         found = [w.comparison for w in wrong if w.comparison is not None]
         if not all(math.isfinite(c.relative_error) for c in found):
             return "An update is not a number."
-        if all(c.residual < TOLERANCE for c in found):
-            ratios = sorted({f"{c.ratio:.4g}" for c in found})
-            which = "Every update" if len(wrong) == len(self.windows) else "An update"
-            return (
-                f"{which} goes the right way and is {' or '.join(ratios)} times as "
-                "long as it should be."
+        straight = [c for c in found if c.residual < TOLERANCE]
+        ratios = " or ".join(sorted({f"{c.ratio:.4g}" for c in straight}))
+        long = f"the right way and is {ratios} times as long as it should be"
+        if len(straight) == len(self.windows):
+            return f"Every update goes {long}."
+        off = len(found) - len(straight)
+        parts = [f"one goes {long}"] if straight else []
+        if len(straight) > 1:
+            parts = [f"{len(straight)} go the right way, {ratios} times as long"]
+        if off:
+            parts.append(
+                f"{off} {'is' if off == 1 else 'are'} off in direction as well"
             )
-        which = f"{len(wrong)} of {len(self.windows)} updates"
-        return f"{which} are not the reference, in direction as well."
+        if missing:
+            parts.append(f"{len(missing)} did not come")
+        return f"Of {len(self.windows)} updates, {', and '.join(parts)}."
 
     def __str__(self) -> str:
         lines = [self.verdict]

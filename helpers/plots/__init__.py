@@ -5,6 +5,7 @@ under it) and refuses to draw without them. It draws, displays and returns None.
 Importing this package costs nothing: Matplotlib loads with the first figure.
 """
 
+from helpers.plots.approaches import ease_against_control
 from helpers.plots.batches import (
     cut_into_micro_batches,
     fails_and_completes,
@@ -19,12 +20,14 @@ from helpers.plots.gradients import (
 )
 from helpers.plots.memory import memory_and_speed, memory_bars
 from helpers.plots.overview import course_map, three_efficiencies
+from helpers.plots.scores import score_map
 from helpers.plots.training import curves, history
 
 __all__ = [
     "course_map",
     "curves",
     "cut_into_micro_batches",
+    "ease_against_control",
     "error_bars",
     "fails_and_completes",
     "gradient_spread",
@@ -33,6 +36,7 @@ __all__ = [
     "memory_and_speed",
     "memory_bars",
     "one_update",
+    "score_map",
     "show",
     "three_efficiencies",
     "window_ratios",
