@@ -101,3 +101,16 @@ def test_the_audit_agrees_with_a_direct_measurement(task):
         (comparison,) = found.compared
         assert comparison.ratio == pytest.approx(ratio, rel=1e-3, abs=1e-4), name
         assert comparison.residual == pytest.approx(residual, rel=1e-2, abs=1e-4), name
+
+
+def test_esm_honours_the_count():
+    name, task = "esm", "sequence-classification"
+    model = tiny.build(name, task)
+    batches = [tiny.batch(model, name, task, ROWS, seed=seed) for seed in range(10)]
+    rows = [
+        {key: value[i] for key, value in batch.items()}
+        for batch in batches
+        for i in range(ROWS)
+    ]
+    found = audit(made(model, rows))
+    assert found.exact and len(found.compared) == 3
