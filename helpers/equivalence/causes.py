@@ -80,9 +80,9 @@ def cause_of(found: Tensor, whole: Tensor, parts: Parts, model: nn.Module) -> st
     undivided = sum(parts.gradients)
     here, world = len(parts.gradients), parts.processes
     guesses = {
-        NOBODY_DIVIDES: undivided,
+        NOBODY_DIVIDES: undivided / world,  # which the processes average
         MEAN_OF_MEANS: undivided / here,
-        DIVIDED_BY_K: undivided / parts.steps,
+        DIVIDED_BY_K: undivided / (parts.steps * world),
         COUNTED_TOO: parts.ideal * (sum(parts.targets) / max(parts.labels, 1)),
     }
     for words, guess in guesses.items():
