@@ -30,8 +30,9 @@ def test_version_is_the_packages_own():
 
 def test_import_takes_under_a_tenth_of_a_second_and_loads_nothing_heavy():
     code = (
-        "import sys, time; t = time.perf_counter(); from helpers import runtime;"
-        "print(time.perf_counter() - t, *sys.modules)"
+        # Processor time: on a busy machine the clock says nothing about an import.
+        "import sys, time; t = time.process_time(); from helpers import runtime;"
+        "print(time.process_time() - t, *sys.modules)"
     )
     seconds = []
     for _ in range(3):
