@@ -14,11 +14,12 @@ from torch import Tensor
 
 from . import causes
 from .comparison import Comparison, compare
+from .drawn import CannotTell, Drawn, draw
 from .losses import MeanLoss, targets_of
 from .reference import Reference
 from .remedies import REMEDIES
 from .report import Audit, Window
-from .twin import CannotTell, Drawn, Run, draw, run, twin_of, undisturbed
+from .twin import Run, run, twin_of, undisturbed
 
 Batch = Mapping[str, Tensor]
 

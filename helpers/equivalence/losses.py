@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from .drawn import CannotTell, rows_of
 from .reference import IGNORED, gradient, join
-from .twin import CannotTell, rows_of
 
 Batch = Mapping[str, Tensor]
 
