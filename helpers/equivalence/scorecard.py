@@ -145,7 +145,7 @@ def _error(found: Outcome, wanted: Outcome, start: torch.Tensor, what: str) -> f
         way = (wanted.weights - start).norm()
         return ((found.weights - wanted.weights).norm() / way).item()
     if what == "rate":  # the plan ends at 0
-        return found.rate / 0.1
+        return found.rate / Task.rate
     if what == "updates":
         return abs(found.updates - wanted.updates) / wanted.updates
     pairs = zip(found.logged, wanted.logged, strict=False)

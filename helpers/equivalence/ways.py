@@ -6,7 +6,6 @@ Each takes a `Task` and trains the model for one epoch; `Outcome` holds what cam
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -190,7 +189,7 @@ def trainer_shipped(task: Task, repair: Callable | None = None) -> Outcome:
         plan = torch.optim.lr_scheduler.LambdaLR(optimizer, task.fraction)
         count = _Counter(optimizer)
         arguments = transformers.TrainingArguments(
-            output_dir=folder or tempfile.gettempdir(),
+            output_dir=folder,
             gradient_accumulation_steps=task.steps,
             num_train_epochs=1,
             max_grad_norm=task.max_norm or 0,
