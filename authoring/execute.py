@@ -74,5 +74,11 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
 
 
 def _worth_keeping(output: NotebookNode) -> bool:
-    """Not the noise on stderr, nor a widget, which is empty without its state."""
-    return output.get("name") != "stderr" and WIDGET not in output.get("data", {})
+    """Not the noise on stderr, nor a widget, which is empty without its state.
+
+    A widget that brings a picture or HTML of itself keeps that.
+    """
+    shown = output.get("data", {})
+    if shown.pop(WIDGET, None) and not {"text/html", "image/png"} & shown.keys():
+        return False
+    return output.get("name") != "stderr"

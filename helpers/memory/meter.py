@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor  # documented, not public
 from torch.utils._python_dispatch import TorchDispatchMode  # documented, not public
 
 from helpers.memory import messages, table
@@ -146,6 +147,8 @@ class Meter(TorchDispatchMode):
         optimizer = self._optimizer() if self._optimizer else None
         first = next(model.parameters(), None)
         device = torch.device("cpu") if first is None else first.device
+        if isinstance(first, FakeTensor):  # its storage, which is counted, is on "meta"
+            device = torch.device("meta")
         self._ledger = Ledger(device)
         self._watch = Watch(model, optimizer, self._ledger)
         self._watch.start(model)
