@@ -11,7 +11,9 @@ from helpers.plots.batches import (
     fails_and_completes,
     one_update,
 )
+from helpers.plots.explorer import memory_explorer
 from helpers.plots.figure import show
+from helpers.plots.forecast import forecast_bars
 from helpers.plots.gradients import (
     error_bars,
     gradient_spread,
@@ -20,7 +22,9 @@ from helpers.plots.gradients import (
 )
 from helpers.plots.memory import memory_and_speed, memory_bars
 from helpers.plots.overview import course_map, three_efficiencies
+from helpers.plots.processes import update_times
 from helpers.plots.scores import score_map
+from helpers.plots.tokens import padding, token_weights
 from helpers.plots.training import curves, history
 
 __all__ = [
@@ -30,14 +34,19 @@ __all__ = [
     "ease_against_control",
     "error_bars",
     "fails_and_completes",
+    "forecast_bars",
     "gradient_spread",
     "gradients_add_up",
     "history",
     "memory_and_speed",
     "memory_bars",
+    "memory_explorer",
     "one_update",
+    "padding",
     "score_map",
     "show",
     "three_efficiencies",
+    "token_weights",
+    "update_times",
     "window_ratios",
 ]
