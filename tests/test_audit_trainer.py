@@ -9,13 +9,17 @@ import numpy
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from helpers.equivalence import audit
 from tests.trainers import (
+    LENGTH,
     Counted,
     classified,
     distilbert,
     features,
+    llama,
+    tokens,
     trainer,
 )
 
@@ -104,3 +108,22 @@ def test_it_shows_itself_as_text_and_as_a_table():
         assert part in text
     assert page.count("<tr>") == 2 * 4 and "<code>trainer." in page
     assert "✘" in text and "✔ exact" in text
+
+
+def shifted(outputs, labels, num_items_in_batch=None):
+    """The sum of a causal model's losses, divided by the count that is given."""
+    kept = labels[:, 1:].reshape(-1)
+    logits = outputs.logits[:, :-1].reshape(len(kept), -1)
+    return cross_entropy(logits, kept, reduction="sum") / num_items_in_batch
+
+
+def test_a_loss_function_that_shifts_is_held_against_the_targets_that_are_left():
+    made = trainer(
+        llama(), tokens([LENGTH] * 16), 2, 4, made={"compute_loss_func": shifted}
+    )
+    labels = torch.ones(8, LENGTH, dtype=torch.long)
+    counted = int(made._get_num_items_in_batch([{"labels": labels}], labels.device))
+    true = 8 * (LENGTH - 1)  # a shift removes one label of each row
+    found = audit(made)
+    assert [w.targets for w in found.windows] == [true, true]
+    assert found.ratios == pytest.approx([true / counted] * 2, abs=1e-4)

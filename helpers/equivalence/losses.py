@@ -53,24 +53,29 @@ class MeanLoss:
         without[..., 0] = IGNORED
         if not (without != IGNORED).any():
             return False
-        both = (self([batch])[1], self([{**batch, "labels": without}])[1])
+        count = self.targets([batch])  # one for both, as the loss may divide by it
+        both = [self([b], count)[1] for b in (batch, {**batch, "labels": without})]
         return both[0] == both[1]
 
     def targets(self, batches: Sequence[Batch]) -> int:
         """Labels that count in the loss; rows where there are no labels."""
         return sum(targets_of(batch, self.shifted) for batch in batches)
 
-    def __call__(self, batches: Sequence[Batch]) -> tuple[dict[str, Tensor], float]:
-        """The gradient (float64, on the CPU) and the loss itself."""
+    def __call__(
+        self, batches: Sequence[Batch], count: int | None = None
+    ) -> tuple[dict[str, Tensor], float]:
+        """The gradient (float64, on the CPU) and the loss itself.
+
+        `count` is what a loss that needs a number of targets gets; theirs if left out.
+        """
         try:
             whole = join(batches, self._fill())
         except (TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise CannotTell(
                 f"The micro-batches of a window cannot be put together as one: {error}"
             ) from None
-        count = self.targets([whole])
         try:
-            return self._taken(whole, count)
+            return self._taken(whole, count or self.targets([whole]))
         except Exception as error:
             if self.dtype == torch.float32:
                 raise CannotTell(
@@ -78,7 +83,7 @@ class MeanLoss:
                     f"({type(error).__name__}: {error})."
                 ) from None
         self._take(self.model, torch.float32)
-        return self(batches)
+        return self(batches, count)
 
     def _taken(self, whole: Batch, count: int) -> tuple[dict[str, Tensor], float]:
         self.model.zero_grad(set_to_none=True)
