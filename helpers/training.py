@@ -16,7 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from .history import History, Update
+from .processes import bare, exchange, first, gather, size, take_part, together, total
 from .training_faults import check_labels, check_run, explain_out_of_memory, steps
+from .training_watch import peak_bytes, progress_bar, reset_peak
 
 Batch = Mapping[str, Tensor]
 
@@ -80,19 +82,23 @@ def accumulate(
     """
     device = next(model.parameters()).device
     counts = [count_targets(batch) for batch in window]
-    targets = sum(counts)
-    check_labels(model, window, targets)
+    targets = total(model, sum(counts))  # over all processes, as is the loss
+    mean_targets = targets / size(model)  # as they take the mean of their gradients
+    check_labels(bare(model), window, targets)
     loss: Tensor | float = 0.0
     for number, (batch, count) in enumerate(zip(window, counts, strict=True), 1):
         if count == 0:  # nothing to learn here, and its mean loss would be 0 / 0
             continue
         batch = {name: tensor.to(device) for name, tensor in batch.items()}
-        with explain_out_of_memory(batch, number, window):
+        rest = counts[number:]
+        with explain_out_of_memory(batch, number, window), exchange(model, rest):
             with torch.autocast(device.type, autocast, enabled=autocast is not None):
-                share = summed_loss(model, batch, count) / targets
+                share = summed_loss(model, batch, count) / mean_targets
             scale(share).backward()
         loss = loss + share.detach()
-    return float(loss), targets
+    if not any(counts):
+        take_part(model)
+    return total(model, float(loss)) / size(model), targets
 
 
 def train(
@@ -139,10 +145,11 @@ def train(
         for epoch in range(1, epochs + 1):
             model.train()
             before = len(history.updates)
-            bar = _progress(loader, accumulation_steps, f"epoch {epoch}", progress)
-            for window in windows(loader, accumulation_steps):
+            show = progress and first(model)
+            bar = progress_bar(loader, accumulation_steps, f"epoch {epoch}", show)
+            for window in together(model, windows(loader, accumulation_steps)):
                 start = time.perf_counter()
-                _reset_peak(device, meter)
+                reset_peak(device, meter)
                 loss, targets = accumulate(
                     model,
                     window,
@@ -152,7 +159,7 @@ def train(
                 )
                 rate = optimizer.param_groups[0]["lr"]
                 norm = update(model, optimizer, scheduler, max_norm, scaler)
-                seconds, peak = time.perf_counter() - start, _peak(device, meter)
+                seconds, peak = time.perf_counter() - start, peak_bytes(device, meter)
                 history.updates.append(Update(loss, rate, norm, targets, seconds, peak))
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
@@ -203,44 +210,31 @@ def evaluate(
     count_targets: Callable[[Batch], int] = count_targets,
 ) -> dict[str, float]:
     """Mean loss over all targets; with two classes also accuracy and F1 of class 1."""
-    from .metrics import accuracy_f1
-
+    everyone, model = model, bare(model)  # without gradients, DDP has nothing to do
     device, training = next(model.parameters()).device, model.training
-    metric, total, targets = accuracy_f1(), 0.0, 0
+    loss, targets, classes = 0.0, 0, []
     model.eval()
     for batch in loader:
         count = count_targets(batch)
         if count == 0:  # its mean loss is 0 / 0
             continue
         output = model(**{name: t.to(device) for name, t in batch.items()})
-        total += output.loss.item() * count
+        loss += output.loss.item() * count
         targets += count
-        two_classes = output.logits.ndim == 2 and output.logits.shape[-1] == 2
-        if two_classes:
-            chosen = output.logits.argmax(-1)
-            metric.add_batch(predictions=chosen.cpu(), references=batch["labels"].cpu())
+        if output.logits.ndim == 2 and output.logits.shape[-1] == 2:
+            chosen = output.logits.argmax(-1).tolist()
+            classes += zip(chosen, batch["labels"].tolist(), strict=True)
     model.train(training)
+    loss, targets = total(everyone, loss), total(everyone, targets)
     if not targets:
         raise ValueError("The validation loader gave no target; give rows with labels.")
-    return {"loss": total / targets} | (metric.compute() if two_classes else {})
+    return {"loss": loss / targets} | _scores(gather(everyone, classes))
 
 
-def _progress(loader: Iterable[Batch], accumulation_steps: int, text: str, show: bool):
-    from tqdm.auto import tqdm
+def _scores(classes: list[tuple[int, int]]) -> dict[str, float]:
+    from .metrics import accuracy_f1
 
-    size = len(loader) if hasattr(loader, "__len__") else None
-    total = None if size is None else math.ceil(size / accumulation_steps)
-    return tqdm(total=total, desc=text, unit="update", leave=False, disable=not show)
-
-
-def _reset_peak(device: torch.device, meter) -> None:
-    if meter is not None:
-        meter.reset_peak()
-    elif device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def _peak(device: torch.device, meter) -> int | None:
-    if meter is not None:
-        return meter.peak
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+    if not classes:
+        return {}
+    predictions, references = zip(*classes, strict=True)
+    return accuracy_f1().compute(predictions=predictions, references=references)

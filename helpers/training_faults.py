@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from .processes import several
+
 Batch = Mapping[str, Tensor]
 
 
@@ -41,7 +43,8 @@ def check_run(
     steps(accumulation_steps)
     if not isinstance(epochs, int) or epochs < 1:
         raise ValueError(f"epochs is {epochs!r}; it must be a whole number from 1 on.")
-    if hasattr(loader, "__len__") and len(loader) == 0:
+    # One of several processes may have no row, as long as another has some.
+    if hasattr(loader, "__len__") and len(loader) == 0 and not several(model):
         raise ValueError("The loader has length 0; give it at least one row.")
     weights = {id(p) for p in model.parameters()}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
