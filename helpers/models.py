@@ -1,4 +1,4 @@
-"""The classifiers that the lessons train: a tiny one made here, or DistilBERT."""
+"""The models that the lessons train: tiny ones made here, or DistilBERT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from helpers import data, hub
 
 if TYPE_CHECKING:
-    from transformers import DistilBertForSequenceClassification
+    from transformers import DistilBertForSequenceClassification, LlamaForCausalLM
 
 # The layers that a classifier adds to the pre-trained body.
 HEAD = ("pre_classifier.", "classifier.")
@@ -48,6 +48,40 @@ def classifier(
         )
 
 
+def language_model(*, seed: int = 0, dropout: float = 0.0) -> LlamaForCausalLM:
+    """A causal language model of the tickets' vocabulary, in float32 on the CPU.
+
+    One Llama layer of width 64, about 100,000 weights, all drawn from `seed`; the
+    global random state is left as it was. Called with `labels`, which are the
+    `input_ids` (-100 where nothing is to be learned), it gives the mean loss of the
+    labels after the first of each row: the loss is shifted by one.
+
+    `dropout` is the probability on the attention, the only place where Llama has one.
+
+    Raises:
+        ValueError: `dropout` is out of range.
+    """
+    _check(dropout)
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = data.tickets_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        attention_dropout=dropout,
+        use_cache=False,  # keys and values are for writing, not for training
+    )
+    with _seeded(seed):
+        return LlamaForCausalLM(config)
+
+
 def _tiny(settings: dict[str, Any]) -> DistilBertForSequenceClassification:
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
@@ -83,8 +117,7 @@ def _pretrained(settings: dict[str, Any]) -> DistilBertForSequenceClassification
 
 
 def _settings(dropout: float, num_labels: int) -> dict[str, Any]:
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout is {dropout}, and has to be from 0 to below 1.")
+    _check(dropout)
     try:
         labels = operator.index(num_labels)
     except TypeError:
@@ -99,6 +132,11 @@ def _settings(dropout: float, num_labels: int) -> dict[str, Any]:
         "attention_dropout": dropout,
         "seq_classif_dropout": dropout,
     }
+
+
+def _check(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is {dropout}, and has to be from 0 to below 1.")
 
 
 @contextmanager

@@ -44,6 +44,12 @@ GRADIENTS = [
 SIZES = [64, 32, 16, 8]
 LINES = {f"batch {b}": ([8, 16, 32], [0.7 - b / 300, 0.6, b / 400]) for b in SIZES[1:]}
 
+FORETOLD = SimpleNamespace(
+    floor=28.4 * MiB,
+    at_peak=lambda rows, steps: kinds(rows),
+    peak=lambda rows, steps: sum(kinds(rows).values()),
+)
+
 # What a lesson gives to each public function.
 FIGURES = {
     "course_map": {"current": 3},
@@ -59,6 +65,12 @@ FIGURES = {
     },
     "error_bars": {"errors": {"no fault": 1.4e-16, "never clipped": 1.0, "exact": 0.0}},
     "fails_and_completes": {},
+    "forecast_bars": {
+        "forecast": FORETOLD,
+        "effective_batch": 64,
+        "budget": 33 * MiB,
+        "chosen": 18,
+    },
     "gradient_spread": {"batch_sizes": SIZES[::-1], "spread": [8.0, 4.4, 2.1, 0.9]},
     "gradients_add_up": {"parts": GRADIENTS, "whole": sum(GRADIENTS)},
     "history": {"history": run()},
@@ -74,12 +86,24 @@ FIGURES = {
         "outcomes": {64: "fails", 32: "completes"},
     },
     "one_update": {"accumulation_steps": 4},
+    "padding": {"orders": {"as they come": [[9, 30], [12, 25]], "sorted": [[9, 12]]}},
     "score_map": {
         "columns": ["the slides' loop", "Trainer, as shipped"],
         "rows": ["full windows", "short last window"],
         "errors": [[1e-16, 3.0], [0.63, 0.0049]],
     },
     "three_efficiencies": {},
+    "token_weights": {
+        "series": {"1 row": ([9, 31, 60], [3.1, 1, 0.5]), "8 rows": ([250], [1.1])}
+    },
+    "update_times": {
+        "processes": [2**i for i in range(13)],
+        "seconds": {
+            "every micro-batch": [1.5] + [1.5 + i / 6 for i in range(12)],
+            "once a window": [1.5] + [1.5 + i / 48 for i in range(12)],
+        },
+        "compute": 1.5,
+    },
     "window_ratios": {"ratios": {"a": [1, 1], "b": [1, 1, 0.5], "c": [1, 1, 1]}},
 }
 DRAWN = sorted(FIGURES)
@@ -106,6 +130,11 @@ REFUSED = [
     ("error_bars", {"errors": {"a": -1e-3}}, "every value must be at least 0"),
     ("error_bars", {"errors": {"a": math.inf}}, "every value must be finite"),
     ("error_bars", {"rounding": 0}, "rounding holds 0; every value must be above 0"),
+    ("forecast_bars", {"effective_batch": 0}, "effective_batch must be a whole"),
+    ("forecast_bars", {"budget": 0}, "budget holds 0; every value must be above 0"),
+    ("forecast_bars", {"chosen": 65}, "chosen must be a whole number from 1 to 64"),
+    ("forecast_bars", {"micro_batches": [0]}, "micro_batches must be a whole number"),
+    ("forecast_bars", {"micro_batches": range(1, 10)}, "10 sizes; a figure has from 1"),
     ("gradient_spread", {"spread": []}, "spread is empty; give at least one number"),
     ("gradient_spread", {"batch_sizes": [1, 2]}, "batch_sizes has 2, spread has 4"),
     ("gradient_spread", {"batch_sizes": 8}, "must be a list of numbers; it is 8"),
@@ -121,6 +150,15 @@ REFUSED = [
     ("memory_bars", {"outcomes": {7: "fails"}}, "outcomes holds 7: 'fails'; the label"),
     ("memory_bars", {"outcomes": {8: "maybe"}}, 'the outcome "fails" or "completes"'),
     ("one_update", {"accumulation_steps": 9}, "a whole number from 1 to 8; it is 9"),
+    ("padding", {"orders": {"a": []}}, "a list of micro-batches with a row or more"),
+    ("padding", {"orders": {"a": [[2.5]]}}, "must be a whole number at least 1"),
+    ("padding", {"orders": {"a": [[9] * 81]}}, "has 81 rows; at most 80"),
+    ("token_weights", {"series": {"a": [1]}}, "must be a pair of lists"),
+    ("token_weights", {"series": {"a": ([0], [1])}}, "must be above 0"),
+    ("token_weights", {"series": {"a": ([1, 2], [1])}}, "targets has 2, weights has 1"),
+    ("update_times", {"processes": [0, 1]}, "processes holds 0; every value must"),
+    ("update_times", {"compute": -1}, "compute holds -1; every value must be"),
+    ("update_times", {"seconds": {"a": [1]}}, "processes has 13, seconds has 1"),
     ("window_ratios", {"ratios": {"a": []}}, "ratios holds no window at all"),
     ("window_ratios", {"ratios": {"a": [math.inf]}}, "every value must be finite"),
 ]
@@ -175,7 +213,8 @@ def contrast(colour):
 
 
 def test_every_public_figure_is_tested_here():
-    assert {*plots.__all__} - {"show"} == {*FIGURES}
+    # The explorer is `forecast_bars` with a slider: tests/test_explorer.py.
+    assert {*plots.__all__} - {"show", "memory_explorer"} == {*FIGURES}
 
 
 @pytest.mark.parametrize("name", DRAWN)
