@@ -41,6 +41,7 @@ COLAB = {
     "ipywidgets": "7.7.1",
     "matplotlib": "3.10.0",
     "numpy": "2.0.2",
+    "psutil": "5.9.5",
     "scikit-learn": "1.6.1",
     "torch": "2.6.0",
     "tqdm": "4.67.3",

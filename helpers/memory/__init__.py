@@ -1,5 +1,6 @@
 """Measure what fills the memory, set it a limit, forecast it, and plan with it."""
 
+from helpers.memory.fake import enable_checkpointing
 from helpers.memory.forecasts import Forecast, forecast
 from helpers.memory.ledger import KINDS
 from helpers.memory.limits import limit
@@ -14,6 +15,7 @@ __all__ = [
     "Meter",
     "MiB",
     "Plan",
+    "enable_checkpointing",
     "forecast",
     "limit",
     "plan",

@@ -44,7 +44,8 @@ def notes(fake: FakeTraining, batch: Mapping[str, Tensor], proved: bool) -> list
     if fake.values.asked:
         found.append(
             f"{fake.values.asked} times the code asked for a tensor's value, which a "
-            "fake tensor has not, and 1 was the answer: what hangs on it may differ."
+            "fake tensor has not; the answer was 1, or False. What hangs on it may "
+            "differ."
         )
     mask = batch.get("attention_mask")
     if mask is not None and bool(mask.all()):

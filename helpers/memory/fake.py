@@ -30,7 +30,10 @@ MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 class _UnknownValues(TorchDispatchMode):
-    """Answers 1 where code asks a fake tensor for its value; counts how often."""
+    """Answers 1 where code asks a fake tensor for its value, and False for a bool.
+
+    False is the careful answer: "is the mask all ones, so that it can go?"
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,14 +47,9 @@ class _UnknownValues(TorchDispatchMode):
                 raise
             self.asked += 1
             dtype = args[0].dtype
-            kind = (
-                bool
-                if dtype is torch.bool
-                else float
-                if dtype.is_floating_point
-                else int
-            )
-            return kind(1)
+            if dtype is torch.bool:
+                return False
+            return 1.0 if dtype.is_floating_point else 1
 
 
 class Window(NamedTuple):
@@ -93,7 +91,7 @@ class FakeTraining:
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.values = _UnknownValues()
         with self.mode, self.values, torch.device(device):
-            self.model = _fake_model(make_model, self.mode).train()
+            self.model = _fake_model(make_model, self.mode, device).train()
             if checkpointing:
                 enable_checkpointing(self.model)
             self.optimizer = make_optimizer(self.model.parameters())
@@ -186,8 +184,19 @@ def enable_checkpointing(model: nn.Module) -> None:
     enable({"use_reentrant": False})
 
 
-def _fake_model(make_model: MakeModel | nn.Module, mode: FakeTensorMode) -> nn.Module:
+def _fake_model(
+    make_model: MakeModel | nn.Module, mode: FakeTensorMode, device: torch.device
+) -> nn.Module:
     if not isinstance(make_model, nn.Module):
         return make_model()
+
+    def fake(tensor: Tensor) -> Tensor:
+        twin = mode.from_tensor(tensor)
+        if twin.device.type == device.type:
+            return twin
+        moved = twin.detach().to(device)  # Module.to does not work on fake tensors
+        kept = isinstance(tensor, nn.Parameter)
+        return nn.Parameter(moved, tensor.requires_grad) if kept else moved
+
     real = [*make_model.parameters(), *make_model.buffers()]
-    return copy.deepcopy(make_model, {id(t): mode.from_tensor(t) for t in real})
+    return copy.deepcopy(make_model, {id(tensor): fake(tensor) for tensor in real})

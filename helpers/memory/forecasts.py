@@ -116,8 +116,8 @@ class Forecast:
         tail = rows if last is None else _whole("last", last)
         if tail > rows:
             raise ValueError(
-                f"last is {tail}, more than the {rows} rows of the micro-batches before "
-                "it; give it as many or fewer."
+                f"last is {tail}, more than the {rows} rows of the other "
+                "micro-batches; give it as many or fewer."
             )
         split = self._highest(rows, steps, tail if steps > 1 else rows)
         found = dict(zip(KINDS, split.tolist(), strict=True))
