@@ -21,6 +21,7 @@ help:
 	$(info make outputs    executes every solved notebook again)
 	$(info make lint       checks code, prose and cells)
 	$(info make readme     measures the lessons for README.md, and takes its picture)
+	$(info make bench      measures everything that was promised; about 15 minutes)
 	$(info make lock       writes constraints.txt from pyproject.toml (needs uv))
 	@cd .
 
@@ -58,6 +59,9 @@ readme: .venv/.dev
 	$(PY) -m authoring.measure
 	$(PY) -m authoring.screenshot
 
+bench: .venv/.dev
+	$(PY) -m benchmarks $(ARGS)
+
 # Keeps the pins that still fit; ARGS=--upgrade takes the newest of everything.
 lock:
 	uv pip compile --universal --python-version 3.10 --all-extras --no-header \
@@ -80,4 +84,4 @@ lock:
 	$(PYTHON) -m venv .venv
 
 .DELETE_ON_ERROR:
-.PHONY: help lab test notebooks outputs lint readme lock test-oldest
+.PHONY: help lab test notebooks outputs lint readme bench lock test-oldest

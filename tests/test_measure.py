@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 from authoring import measure, project
 from authoring.build import lessons
 from authoring.project import ROOT
@@ -25,9 +28,18 @@ def test_the_table_has_a_row_for_each_of_eight_lessons():
 
 
 def test_a_lesson_over_the_promise_is_told():
-    assert measure.Cost(44.9, 2000).kept
-    assert not measure.Cost(45.1, 2000).kept
-    assert not measure.Cost(10, 2049).kept
+    assert measure.Cost(44.9, 2000).kept(1)
+    assert not measure.Cost(45.1, 2000).kept(1)
+    assert not measure.Cost(10, 2049).kept(1)
+    assert measure.Cost(74.9, 3000).kept(6) and not measure.Cost(10, 3073).kept(6)
+
+
+def test_the_memory_of_processes_below_is_counted():
+    hold = "import time; held = bytearray(150 * 2**20); time.sleep(3)"
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {hold!r}])"
+    with measure._Peak() as peak:
+        subprocess.run([sys.executable, "-c", start], check=True)
+    assert 150 < peak.mebibytes < 250
 
 
 def test_the_measured_lessons_keep_the_promise():
@@ -36,7 +48,7 @@ def test_the_measured_lessons_keep_the_promise():
     assert len(rows) == len(lessons())
     for row in rows:
         seconds, mebibytes = row[4].split()[0], row[5].split()[0]
-        assert measure.Cost(float(seconds), float(mebibytes)).kept
+        assert measure.Cost(float(seconds), float(mebibytes)).kept(int(row[1]))
 
 
 def test_only_the_part_between_the_marks_is_written():

@@ -46,8 +46,8 @@ LINES = {f"batch {b}": ([8, 16, 32], [0.7 - b / 300, 0.6, b / 400]) for b in SIZ
 
 FORETOLD = SimpleNamespace(
     floor=28.4 * MiB,
-    at_peak=lambda rows, steps: kinds(rows),
-    peak=lambda rows, steps: sum(kinds(rows).values()),
+    at_peak=lambda rows, steps, last: kinds(rows),
+    peak=lambda rows, steps, last: sum(kinds(rows).values()),
 )
 
 # What a lesson gives to each public function.
@@ -116,6 +116,11 @@ REFUSED = [
     ("curves", {"series": {"a": ([1, 2], [1])}}, "xs has 2, ys has 1"),
     ("curves", {"series": {"a": ([1], [math.nan])}}, "ys of 'a' holds nan"),
     ("curves", {"series": dict.fromkeys("abcdefg", ([1], [1]))}, "more than 6"),
+    (
+        "curves",
+        {"series": {"a": ([0, 1], [1, 2])}, "doubling": True},
+        "xs holds 0; every value must be above 0",
+    ),
     ("cut_into_micro_batches", {"rows": 0}, "rows must be a whole number at least 1"),
     ("cut_into_micro_batches", {"micro_batch": 2.5}, "micro_batch must be a whole"),
     ("cut_into_micro_batches", {"accumulation_steps": True}, "it is True"),
@@ -130,6 +135,7 @@ REFUSED = [
     ("error_bars", {"errors": {"a": -1e-3}}, "every value must be at least 0"),
     ("error_bars", {"errors": {"a": math.inf}}, "every value must be finite"),
     ("error_bars", {"rounding": 0}, "rounding holds 0; every value must be above 0"),
+    ("error_bars", {"start": 0}, "start holds 0; every value must be above 0"),
     ("forecast_bars", {"effective_batch": 0}, "effective_batch must be a whole"),
     ("forecast_bars", {"budget": 0}, "budget holds 0; every value must be above 0"),
     ("forecast_bars", {"chosen": 65}, "chosen must be a whole number from 1 to 64"),
@@ -168,11 +174,14 @@ REFUSED = [
 def draw():
     """Draws one as a notebook does: what it got, the figure, and the words in it."""
 
-    def run(name):
-        if name not in made:
+    def run(name, **others):
+        if others or name not in made:
             shown.clear()
-            getattr(plots, name)(**FIGURES[name], **WORDS)
-            made[name] = SimpleNamespace(**shown, words=words.copy())
+            getattr(plots, name)(**FIGURES[name] | others, **WORDS)
+            figure = SimpleNamespace(**shown, words=words.copy())
+            if others:
+                return figure
+            made[name] = figure
         return made[name]
 
     def keep(fig):
@@ -269,6 +278,15 @@ def test_bad_data_is_refused_in_a_sentence(name, bad, sentence, capsys):
     text = str(caught.value)
     assert text.endswith(".") and "\n" not in text and len(text) < 220
     assert not capsys.readouterr().out and not plt.get_fignums()
+
+
+def test_axes_begin_and_step_where_they_are_told(draw):
+    rows = ([1, 2, 4, 16], [0.2, 0.1, 0.08, 0.02])
+    axes = draw("curves", series={"a": rows}, doubling=True).figure.axes[0]
+    ticks = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert axes.get_xscale() == "log" and ticks == ["1", "2", "4", "8", "16"]
+    bars = draw("error_bars", errors={"a": 0.1}, rounding=1e-6, start=1e-7)
+    assert bars.figure.axes[0].get_xlim()[0] == pytest.approx(1e-7)
 
 
 def test_colour_is_never_the_only_sign(draw):

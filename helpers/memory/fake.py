@@ -39,6 +39,10 @@ class _UnknownValues(TorchDispatchMode):
         super().__init__()
         self.asked = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # as in Meter
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args=(), kwargs=None) -> Any:
         try:
             return func(*args, **(kwargs or {}))
@@ -92,6 +96,7 @@ class FakeTraining:
         self.values = _UnknownValues()
         with self.mode, self.values, torch.device(device):
             self.model = _fake_model(make_model, self.mode, device).train()
+            self.values.asked = 0  # drawing the weights asks too, and sizes do not care
             if checkpointing:
                 enable_checkpointing(self.model)
             self.optimizer = make_optimizer(self.model.parameters())

@@ -27,7 +27,7 @@ from helpers.memory.fake import (
 from helpers.memory.ledger import ACTIVATIONS, KINDS
 from helpers.memory.units import readable
 
-PROBES = (2, 3, 5)  # rows; one row would take other operations (broadcasting)
+PROBES = (2, 3, 5)  # rows
 
 
 def forecast(
@@ -172,7 +172,7 @@ class Forecast:
         return max(found, key=lambda split: split.sum())
 
     def _window(self, rows: int) -> Window:
-        if self._lines:
+        if self._lines and rows != 1:  # a single row may take operations of its own
             return self._lines.at(rows)
         if rows not in self._runs:
             self._runs[rows] = self._fake.window(rows)

@@ -79,9 +79,15 @@ class Ledger:
         it to its parameter. The rows since its birth are corrected, so that the split
         at the peak tells a gradient from a temporary tensor.
         """
-        self.add(tree, kind)
-        entries = (self._entry_of(tensor) for tensor in tensors(tree))
-        self._move((entry for entry in entries if entry is not None), kind)
+        others = []
+        for tensor in tensors(tree):
+            entry = self._entry_of(tensor)
+            if entry is None:
+                self.add(tensor, kind)
+            elif entry.kind != kind:
+                others.append(entry)
+        if others:
+            self._move(others, kind)
 
     def kind_of(self, tensor: torch.Tensor) -> int | None:
         """The kind that `tensor` is counted as; None where it is not counted."""
@@ -118,9 +124,7 @@ class Ledger:
     def _move(self, entries: Iterable[Entry], kind: int) -> None:
         # From its first row on, the bytes of an entry go from its old kind to `kind`.
         shifts: dict[int, list[int]] = {}
-        for entry in entries:
-            if entry.kind == kind:
-                continue
+        for entry in {entry.key: entry for entry in entries}.values():  # views share
             row = max(entry.born - self._earlier_rows, 0)
             for shift in (shifts.setdefault(row, [0] * len(KINDS)), self.live):
                 shift[entry.kind] -= entry.size

@@ -180,6 +180,12 @@ class Meter(TorchDispatchMode):
 
     # -- counting -------------------------------------------------------------------
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # True, the default of newer PyTorch, loads torch.compile's machinery (seconds)
+        # and goes through it at each operation.
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,

@@ -62,16 +62,19 @@ class Watch:
         if optimizer is not None:
             self._ledger.claim(dict(optimizer.state), OPTIMIZER_STATE)
         if model is not None:
-            self._follow_parameters(model)
+            parameters = self._follow_parameters(model)
             self._ledger.claim(list(model.buffers()), PARAMETERS)
-            self._ledger.claim([p.grad for p in model.parameters()], GRADIENTS)
+            self._ledger.claim([p.grad for p in parameters], GRADIENTS)
 
-    def _follow_parameters(self, model: torch.nn.Module | None) -> None:
+    def _follow_parameters(
+        self, model: torch.nn.Module | None
+    ) -> list[torch.nn.Parameter]:
         # Called at each forward too, since a parameter may have been replaced.
         if model is None:
-            return
+            return []
         ledger, hooked = self._ledger, self._hooked
-        for parameter in model.parameters():
+        parameters = list(model.parameters())
+        for parameter in parameters:
             if ledger.kind_of(parameter) != PARAMETERS:
                 ledger.claim(parameter, PARAMETERS)
             known = hooked.get(id(parameter))
@@ -80,6 +83,7 @@ class Watch:
                 self._hooks.append(
                     parameter.register_post_accumulate_grad_hook(self._claim_gradient)
                 )
+        return parameters
 
     def _claim_gradient(self, parameter: torch.Tensor) -> None:
         gradient = parameter.grad

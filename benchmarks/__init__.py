@@ -1,0 +1,1 @@
+"""Measures what the course promises; `python -m benchmarks` runs it."""
