@@ -6,6 +6,8 @@ import ast
 import builtins
 import functools
 import inspect
+import os
+import shutil
 import symtable
 import tempfile
 import textwrap
@@ -50,7 +52,18 @@ def folder() -> Path:
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="launch_")
+    _remove_left_behind()
+    return tempfile.TemporaryDirectory(prefix=f"launch_{os.getpid()}_")
+
+
+def _remove_left_behind() -> None:
+    """The folders of Pythons that were killed, and so could not remove their own."""
+    import psutil
+
+    for old in Path(tempfile.gettempdir()).glob("launch_*_*"):
+        owner = old.name.split("_")[1]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _collect(function: FunctionType, imports: set[str], parts: dict[str, str]) -> None:

@@ -141,3 +141,11 @@ def test_a_widget_is_shown_with_the_figure_that_it_begins_with(capsys):
         assert widgets.ipywidgets() is None  # a shell, and no notebook
     finally:
         InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 8])
+def test_a_ring_that_is_played_sums_all_and_sends_what_the_formula_says(processes):
+    from helpers.checks.lesson_06_ring import ring
+
+    sent, summed = ring(processes, 240)
+    assert summed and sent == sent_bytes(processes, 240)

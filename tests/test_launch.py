@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from authoring.project import ROOT
-from helpers import launch, launch_guard, processes
+from helpers import launch, launch_guard, launch_script, processes
 from tests import toys
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
@@ -295,6 +296,18 @@ def test_names_that_a_function_makes_itself_are_not_taken_along():
     """A cell that runs again, when the notebook has things of those names by then."""
     text = launch.script(has_names_of_its_own).read_text()
     assert "RATE = 0.5" in text and "def helper" not in text
+
+
+def test_folders_of_pythons_that_were_killed_are_removed(tmp_path, monkeypatch):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    kept = {f"launch_{os.getpid()}_a", "launch_of_somebody", "other"}
+    for name in {*kept, f"launch_{dead.pid}_b"}:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    launch_script._remove_left_behind()
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_reports_that_have_a_name():

@@ -213,3 +213,36 @@ def test_a_report_is_one_line_of_json(monkeypatch, capsys):
     line = capsys.readouterr().out
     assert line.startswith("@report ") and line.count("\n") == 1
     assert json.loads(line.removeprefix("@report ")) == {"rank": 3, "loss": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("way", "held"),
+    [
+        (several.plain, 0),
+        (several.held_back, 3),
+        (several.held_back_in_backward, 0),
+        (several.held_back_in_forward, 3),
+    ],
+)
+def test_the_check_of_lesson_6_sees_the_exchanges_that_ddp_makes(
+    monkeypatch, both, way, held
+):
+    """Without processes: which backward passes exchange, as counted in real ones."""
+    from helpers.checks.lesson_06_no_sync import OneProcess
+
+    monkeypatch.setattr(processes, "several", lambda model: True)
+    model = OneProcess(toys.model())
+    way(model, toys.cut(toys.rows(8), 2))
+    assert model.exchanged == [False] * held + [True] * (4 - held)
+    found = next(one for one, _ in each(both, "way") if one["way"] == way.__name__)
+    in_buckets = [calls for calls, _ in found["per_window"][1:]]
+    assert in_buckets == [2 * sum(model.exchanged)] * 2
+
+
+def test_a_repaired_trainer_makes_both_predictions_of_its_ratio_right():
+    from helpers.checks import lesson_06
+
+    for guess in (1, 2):
+        message = lesson_06.world_ratio.judge(guess, 1.0000001)
+        assert message.state == "correct" and "ratio is 1" in "".join(message.lines)
+    assert lesson_06.world_ratio.judge(4, 1.0).state == "not yet"

@@ -77,18 +77,17 @@ def test_what_is_missing_is_installed_and_nothing_else_moves(machine):
     assert all((packages / name).is_symlink() for name in machine.before if "-" in name)
 
 
-def test_all_of_helpers_and_data_is_installed(machine):
+def test_all_of_helpers_data_and_configs_is_installed(machine):
     packages = lone.site_packages(machine.place / "environment") / "helpers"
     here = {
         path.relative_to(folder): path
-        for folder in (ROOT / "helpers", ROOT / "data")
+        for folder in (ROOT / "helpers", ROOT / "data", ROOT / "configs")
         for path in folder.rglob("*")
         if path.suffix and "__pycache__" not in path.parts
     }
+    inside = {"helpers": "", "data": "_data", "configs": "_configs"}
     for name, path in here.items():
-        parent = (
-            packages if path.is_relative_to(ROOT / "helpers") else packages / "_data"
-        )
+        parent = packages / inside[path.relative_to(ROOT).parts[0]]
         assert (parent / name).read_bytes() == path.read_bytes()
 
 
