@@ -57,6 +57,27 @@ def test_join_pads_labels_with_minus_100_and_the_rest_with_0():
     assert joined["labels"].tolist() == [[1, 1, 1, -100, -100]] * 2 + [[1] * 5]
 
 
+@pytest.mark.parametrize("shifted", [False, True])
+def test_the_targets_are_those_that_the_loss_itself_looks_at(shifted):
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(3, 4)
+
+        def forward(self, x, labels):
+            logits = self.head(x)
+            if shifted:
+                logits, labels = logits[:, :-1], labels[:, 1:]
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+            return type("Output", (), {"loss": loss})
+
+    batch = {"x": torch.rand(2, 5, 3), "labels": torch.arange(10).reshape(2, 5) % 4}
+    batch["labels"][0, 3:] = batch["labels"][1, 0] = -100
+    assert equivalence.reference(Tagger(), batch).targets == (6 if shifted else 7)
+    batch["labels"][:, 1:] = -100  # nothing is left to ask a shifted loss with
+    assert equivalence.reference(Tagger(), batch).targets == 1
+
+
 def test_padding_changes_nothing_for_the_course_model():
     from helpers import data, models
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
+from accelerate.state import AcceleratorState, PartialState
 
 from ..exercises import Exercise, Wrong, call
 from .lesson_03_bench import accelerator
@@ -15,9 +19,9 @@ CASES = ((4, 3, 0.75, 21, 168), (4, 1, 2.5, 30, 150), (2, 1, 1.25, 64, 96))
 def _share(answer) -> str:
     for steps, processes, mean, count, window in CASES:
         with accelerator(steps) as own:
-            made = _pretending(own, processes)
             loss = torch.tensor(mean, dtype=torch.float64, requires_grad=True)
-            found = call(answer, made, loss, count, torch.tensor(window))
+            with _pretending(processes):
+                found = call(answer, own, loss, count, torch.tensor(window))
         if not isinstance(found, torch.Tensor) or found.numel() != 1:
             raise Wrong("One loss is wanted back, a tensor with one number in it.", 1)
         if not found.requires_grad:
@@ -32,18 +36,18 @@ def _share(answer) -> str:
     return "What Accelerate and the processes divide by is multiplied in beforehand."
 
 
-def _pretending(own, processes: int):
-    """The Accelerator, which says that there are so many processes."""
-    if processes == 1:
-        return own
-
-    class Many(type(own)):
-        @property
-        def num_processes(self) -> int:
-            return processes
-
-    own.__class__ = Many
-    return own
+@contextlib.contextmanager
+def _pretending(processes: int) -> Iterator[None]:
+    """Whatever of Accelerate is asked, it says that there are so many processes."""
+    shared = [state._shared_state for state in (PartialState, AcceleratorState)]
+    before = [state["num_processes"] for state in shared]
+    try:
+        for state in shared:
+            state["num_processes"] = processes
+        yield
+    finally:
+        for state, number in zip(shared, before, strict=True):
+            state["num_processes"] = number
 
 
 def _why(found, steps, processes, mean, count, window) -> str:

@@ -20,27 +20,44 @@ def _targets(answer) -> str:
         texts([6, 6], 52),
         texts([7, 3], 54, left=True),
     )
+    # The token 0 is one like any other.
+    cases[1]["input_ids"][0, 2] = cases[1]["labels"][0, 2] = 0
     for batch in cases:
         wanted = count_targets(batch)
-        found = number(call(answer, copied(batch)))
+        given = copied(batch)
+        found = number(call(answer, given))
         if found != wanted:
             raise Wrong(_miscounted(found, batch, wanted), hint=1)
+        if not _same(given, batch):
+            raise Wrong(
+                "The number is right, but the micro-batch has changed, and it is to be "
+                "trained on afterwards. Count without writing into it.",
+                hint=1,
+            )
     return (
         "Labels after the first of each row, -100 left out: what the mean loss is over."
     )
+
+
+def _same(one: Batch, other: Batch) -> bool:
+    if set(one) != set(other):
+        return False
+    return all(torch.equal(torch.as_tensor(one[name]), other[name]) for name in other)
 
 
 def _miscounted(found: float, batch: Batch, wanted: int) -> str:
     labels, mask = batch["labels"], batch["attention_mask"]
     kept = labels != -100
     known = {
+        int((labels[:, 1:] > 0).sum()): "The label 0 was left out. It is a token like "
+        "any other; only -100 is ignored.",
         int(kept.sum()): "All labels were counted. The first of each row has nothing "
         "before it and is shifted away.",
         int(kept.sum()) - len(labels): "One was taken off for each row. Where the "
         "first label is -100 already, as in a row whose question is masked, that is "
         "one too many: leave the first column out instead.",
         int(kept[:, :-1].sum()): "The last column was left out, and it is the first "
-        "that goes: a label is told from the tokens before it.",
+        "that goes: a label is predicted from the tokens before it.",
         int(mask.sum()): "All tokens were counted. Ask the labels, and leave the "
         "first of each row out.",
         int(mask[:, 1:].sum()): "Tokens were counted, and labels are what counts: "
@@ -87,6 +104,19 @@ def _first_ignored(answer) -> str:
                 "The input_ids have changed. The model has to read the first token; "
                 "only its label goes.",
                 hint=0,
+            )
+        mask = torch.as_tensor(found["attention_mask"])
+        if not torch.equal(mask, batch["attention_mask"]):
+            raise Wrong(
+                "The attention_mask has changed. The model has to read the first "
+                "token; only its label goes.",
+                hint=0,
+            )
+        if (dtype := torch.as_tensor(found["labels"]).dtype) != wanted.dtype:
+            raise Wrong(
+                f"The labels have become {dtype}. Keep them {wanted.dtype}: the loss "
+                "takes them as numbers of tokens.",
+                hint=1,
             )
         _name_the_labels(torch.as_tensor(found["labels"]), batch["labels"], wanted)
     return "Now every way of counting finds the same number, with a shift or without."

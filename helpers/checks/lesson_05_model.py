@@ -12,7 +12,9 @@ WORDS = 11
 
 
 class Speaker(nn.Module):
-    """Mean cross-entropy of each token but the first, told from the one before.
+    """Mean cross-entropy of each token but the first, predicted from the one before.
+
+    As in transformers, `num_items_in_batch` makes it the sum of the losses over that.
 
     Attributes:
         most_open: most micro-batches whose graph was alive at once.
@@ -30,17 +32,26 @@ class Speaker(nn.Module):
         self.open = self.most_open = 0
 
     def forward(
-        self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        labels: Tensor,
+        attention_mask: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
     ) -> Output:
         device = self.head.weight.device  # a learner may have moved the batch to a GPU
         input_ids, labels = input_ids.to(device), labels.to(device)
         logits = self.head(torch.tanh(self.tokens(input_ids)))
         loss = nn.functional.cross_entropy(
-            logits[:, :-1].transpose(1, 2), labels[:, 1:], ignore_index=IGNORED
+            logits[:, :-1].transpose(1, 2),
+            labels[:, 1:],
+            ignore_index=IGNORED,
+            reduction="mean" if num_items_in_batch is None else "sum",
         )
-        self.open += 1
-        self.most_open = max(self.most_open, self.open)
-        if logits.requires_grad:
+        if num_items_in_batch is not None:
+            loss = loss / num_items_in_batch
+        if logits.requires_grad:  # without a graph nothing is held
+            self.open += 1
+            self.most_open = max(self.most_open, self.open)
             logits.register_hook(self._closed)
         return Output(loss, logits)
 

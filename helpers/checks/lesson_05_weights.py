@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from ..exercises import Exercise, Wrong, call, close
 
 LESSON = "05_unequal_micro_batches"
@@ -11,6 +14,8 @@ CASES = ([10, 30], [12, 40, 25, 63], [7, 7, 7])
 def _weights(answer) -> str:
     for counts in CASES:
         found = call(answer, list(counts))
+        if isinstance(found, Iterator):  # a map or the like is worked out only here
+            found = call(_listed, found)
         if found is None:
             raise Wrong("Nothing came back. Is a `return` missing?", hint=1)
         wanted = [sum(counts) / (len(counts) * n) for n in counts]
@@ -20,6 +25,10 @@ def _weights(answer) -> str:
     return (
         "All targets, over k times its own: the fewer there are, the more each counts."
     )
+
+
+def _listed(numbers: Iterator) -> list:
+    return list(islice(numbers, 1 + max(map(len, CASES))))
 
 
 def _why(found, counts: list[int]) -> str:

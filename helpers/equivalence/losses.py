@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .drawn import CannotTell, rows_of
-from .reference import IGNORED, gradient, join
+from .reference import count_of, drops_first, gradient, join
 
 Batch = Mapping[str, Tensor]
 
@@ -44,18 +44,8 @@ class MeanLoss:
 
     def _drops_first(self, batch: Batch) -> bool:
         """Whether the loss leaves out labels[..., 0], asked of the loss itself."""
-        labels = batch.get("labels")
-        if not isinstance(labels, Tensor) or labels.is_floating_point():
-            return False
-        if labels.ndim < 2 or not (labels[..., 0] != IGNORED).any():
-            return False
-        without = labels.clone()
-        without[..., 0] = IGNORED
-        if not (without != IGNORED).any():
-            return False
         count = self.targets([batch])  # one for both, as the loss may divide by it
-        both = [self([b], count)[1] for b in (batch, {**batch, "labels": without})]
-        return both[0] == both[1]
+        return drops_first(batch, lambda asked: self([asked], count)[1])
 
     def targets(self, batches: Sequence[Batch]) -> int:
         """Labels that count in the loss; rows where there are no labels."""
@@ -138,6 +128,4 @@ def targets_of(batch: Batch, shifted: bool) -> int:
         return rows_of(batch)
     if labels.is_floating_point():
         return labels.numel()
-    if shifted and labels.ndim > 1:
-        labels = batch.get("shift_labels", labels[..., 1:])
-    return int((labels != IGNORED).sum())
+    return count_of(batch, shifted)

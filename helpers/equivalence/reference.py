@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +21,8 @@ class Reference:
     Attributes:
         gradient: name of a parameter -> its gradient, float64, on the CPU.
         loss: mean loss over the targets.
-        targets: number of labels that count in the loss.
+        targets: number of labels that count in the loss; the first of each row does
+            not where the loss is shifted by one.
     """
 
     gradient: dict[str, Tensor]
@@ -95,8 +96,7 @@ def reference(model: nn.Module, batches: Batch | Iterable[Batch]) -> Reference:
         ValueError: no micro-batch, no target in any of them, or a model without a loss.
     """
     whole = join([batches] if isinstance(batches, Mapping) else batches)
-    targets = int((whole["labels"] != IGNORED).sum()) if "labels" in whole else 0
-    if not targets:
+    if "labels" not in whole or not count_of(whole, shifted=False):
         raise ValueError(
             "No label counts in the loss: `labels` is missing or -100 in every row, "
             "so there is no gradient to refer to."
@@ -106,15 +106,43 @@ def reference(model: nn.Module, batches: Batch | Iterable[Batch]) -> Reference:
     if device.type == "mps":  # has no float64
         device = torch.device("cpu")
     twin.to(device=device, dtype=torch.float64).zero_grad(set_to_none=True)
+    whole = {name: _wide(tensor, device) for name, tensor in whole.items()}
     with torch.enable_grad():
-        loss = twin(**{name: _wide(t, device) for name, t in whole.items()}).loss
+        loss = twin(**whole).loss
         if loss is None:
             raise ValueError(
                 f"{type(model).__name__} returned no loss; it must compute its mean "
                 "loss when it is called with `labels`."
             )
         loss.backward()
-    return Reference(gradient(twin), loss.item(), targets)
+    with torch.no_grad():
+        shifted = drops_first(whole, lambda batch: twin(**batch).loss.item())
+    return Reference(gradient(twin), loss.item(), count_of(whole, shifted))
+
+
+def drops_first(batch: Batch, loss_of: Callable[[Batch], float]) -> bool:
+    """Whether a loss leaves out labels[..., 0]: it is then the same without them.
+
+    `loss_of` is asked twice, and has to divide by the same number if it gets one.
+    """
+    labels = batch.get("labels")
+    if not isinstance(labels, Tensor) or labels.is_floating_point():
+        return False
+    if labels.ndim < 2 or not (labels[..., 0] != IGNORED).any():
+        return False
+    without = labels.clone()
+    without[..., 0] = IGNORED
+    if not (without != IGNORED).any():
+        return False
+    return loss_of(batch) == loss_of({**batch, "labels": without})
+
+
+def count_of(batch: Batch, shifted: bool) -> int:
+    """Labels that count in the loss: not those of -100, nor the first if shifted."""
+    labels = batch["labels"]
+    if shifted and labels.ndim > 1:
+        labels = batch.get("shift_labels", labels[..., 1:])
+    return int((labels != IGNORED).sum())
 
 
 def _wide(tensor: Tensor, device: torch.device) -> Tensor:

@@ -59,6 +59,7 @@ def error_bars(
     errors: Mapping[str, float],
     *,
     rounding: float = 1e-12,
+    start: float | None = None,
     alt: str = "",
     caption: str = "",
 ) -> None:
@@ -66,7 +67,8 @@ def error_bars(
 
     Errors below `rounding` are what float64 arithmetic leaves, and lie in the shaded
     part; pass 1e-5 where the gradients are float32. An error of 0 is drawn at the left
-    edge. Raises ValueError for negative or infinite errors.
+    edge, as is one below `start`, where the axis begins (far below `rounding` if left
+    out). Raises ValueError for negative or infinite errors.
     """
     check_words(alt, caption)
     named(errors, "errors")
@@ -74,6 +76,8 @@ def error_bars(
     (rounding,) = numbers([rounding], "rounding", least=0, above=True)
     positive = [value for value in values if value > 0]
     left = min([*positive, rounding * 1e-4]) / 30
+    if start is not None:
+        (left,) = numbers([start], "start", least=0, above=True)
     right = max([*positive, 1]) * 60  # up to 1: as wrong as no gradient at all
     with drawing(alt, caption, height=0.95 + 0.42 * len(values)) as fig:
         axes = fig.subplots()

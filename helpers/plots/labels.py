@@ -28,6 +28,16 @@ def short(value: float) -> str:
     return f"{mantissa} × 10{str(int(exponent)).translate(_RAISED)}"
 
 
+def doubling(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic x axis for these values, with a tick at each power of two."""
+    low, high = min(values), max(values)
+    axes.set_xscale("log", base=2)
+    ticks = [2**i for i in range(20) if low / 2 < 2**i < high * 2]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xlim(low / 1.25, high * 1.25)
+    axes.minorticks_off()
+
+
 def mebibytes(value: float) -> str:
     """Bytes, already divided by 2^20, in the fewest digits that tell bars apart."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"

@@ -9,7 +9,7 @@ from typing import Any
 from helpers.plots import style
 from helpers.plots.figure import check_words, drawing
 from helpers.plots.inputs import named, numbers, same_length, whole_number
-from helpers.plots.labels import note
+from helpers.plots.labels import doubling, note
 
 _MOST_ROWS = 80  # more bars than that cannot be told apart
 
@@ -40,12 +40,8 @@ def token_weights(
             )  # fmt: skip
         every = [x for _, targets, _ in clouds for x in targets]
         highest = max([1.0, *(y for _, _, weights in clouds for y in weights)])
-        axes.set_xscale("log", base=2)
-        ticks = [2**i for i in range(20) if min(every) / 2 < 2**i < max(every) * 2]
-        axes.set_xticks(ticks, [str(x) for x in ticks])
-        axes.set_xlim(min(every) / 1.25, max(every) * 1.25)
+        doubling(axes, every)
         axes.set_ylim(0, highest * 1.12)
-        axes.minorticks_off()
         axes.set_xlabel("targets in the micro-batch")
         axes.set_ylabel("weight of each of its targets")
         left = min(every) / 1.2

@@ -10,6 +10,7 @@ from helpers.plots import style
 from helpers.plots.figure import check_words, drawing
 from helpers.plots.inputs import named, numbers, same_length
 from helpers.plots.labels import at_line_ends
+from helpers.plots.labels import doubling as doubling_axis
 from helpers.plots.style import MiB
 
 if TYPE_CHECKING:
@@ -24,19 +25,27 @@ def curves(
     *,
     xlabel: str,
     ylabel: str,
+    doubling: bool = False,
     alt: str = "",
     caption: str = "",
 ) -> None:
     """Lines with a marker each and their name at the right end.
 
-    `series` is {name: (xs, ys)}, at most six. Raises ValueError for anything else.
+    `series` is {name: (xs, ys)}, at most six. With `doubling` the x axis is
+    logarithmic, a tick at each power of two. Raises ValueError for anything else, or an
+    x that is not above 0 there.
     """
     check_words(alt, caption)
     lines = [_line(name, xy) for name, xy in named(series, "series", most=6).items()]
+    every = [x for _, xs, _ in lines for x in xs]
+    if doubling:
+        numbers(every, "xs", least=0, above=True)
     with drawing(alt, caption, height=3.6) as fig:
         axes = fig.subplots()
         _draw(axes, lines)
-        if all(x == int(x) for _, xs, _ in lines for x in xs):
+        if doubling:
+            doubling_axis(axes, every)
+        elif all(x == int(x) for x in every):
             axes.locator_params(axis="x", integer=True)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy
 import torch
+from accelerate import PartialState
 from torch.nn.functional import cross_entropy
 
 from helpers import runtime, texts
@@ -27,6 +28,17 @@ def from_the_loss(batch):
     return (kept(batch) & ~first).sum()
 
 
+def first_written_over(batch):
+    batch["labels"][:, 0] = IGNORED
+    return int(kept(batch).sum())
+
+
+def first_masked_in_a_copy(batch):
+    labels = batch["labels"].clone()
+    labels[:, 0] = IGNORED
+    return int((labels != IGNORED).sum())
+
+
 def inverse_means(counts):
     counts = torch.tensor(counts)
     return counts.double().mean() / counts
@@ -35,6 +47,18 @@ def inverse_means(counts):
 def as_array(counts):
     counts = numpy.array(counts)
     return (1 / (len(counts) * counts)) / (1 / counts.sum())
+
+
+def mapped(counts):
+    return map(lambda count: sum(counts) / len(counts) / count, counts)
+
+
+def generated(counts):
+    return (sum(counts) / (len(counts) * count) for count in counts)
+
+
+def stops_in_a_map(counts):
+    return map(lambda count: count.mean(), counts)
 
 
 def one_number(counts):
@@ -76,6 +100,21 @@ def from_logits(model, window):
         total.div(number).backward()
 
 
+def counted_by_the_model(model, window):
+    number = sum(texts.count_targets(batch) for batch in window)
+    for batch in window:
+        model(**batch, num_items_in_batch=number).loss.backward()
+
+
+def looks_first(model, window):
+    number = sum(texts.count_targets(batch) for batch in window)
+    with torch.no_grad():
+        for batch in window:
+            model(**batch)
+    for batch in window:
+        (model(**batch).loss * texts.count_targets(batch) / number).backward()
+
+
 def gradients_divided_after(model, window):
     number = 0
     for batch in window:
@@ -113,6 +152,16 @@ def no_backward(model, window):
 def undivided_later(accelerator, loss, count, window_count):
     steps = accelerator.gradient_accumulation_steps
     return steps * accelerator.num_processes * (count / window_count) * loss
+
+
+def state_asked(accelerator, loss, count, window_count):
+    steps, state = accelerator.gradient_accumulation_steps, accelerator.state
+    return loss * count * steps * state.num_processes / window_count
+
+
+def partial_state_asked(accelerator, loss, count, window_count):
+    processes = PartialState().num_processes
+    return loss * count * processes * getattr(accelerator, K) / window_count
 
 
 def multiplied_first(accelerator, loss, count, window_count):
@@ -183,6 +232,16 @@ def mask_gone(batch):
     return made
 
 
+def mask_written(batch):
+    batch["attention_mask"][:, 0] = 0
+    return masked_copy(batch)
+
+
+def labels_as_floats(batch):
+    made = masked_copy(batch)
+    return {**made, "labels": made["labels"].float()}
+
+
 def unchanged(batch):
     return batch
 
@@ -201,7 +260,7 @@ PROOFS = {
         ],
     ),
     "5.2": Proof(
-        right=[by_rows, from_the_loss],
+        right=[by_rows, from_the_loss, first_masked_in_a_copy],
         wrong=[
             (lambda b: kept(b).sum(), "All labels were counted"),
             (lambda b: kept(b).sum() - len(b["labels"]), "one too many"),
@@ -209,13 +268,15 @@ PROOFS = {
             (lambda b: b["attention_mask"][:, 1:].sum(), "Tokens were counted"),
             (lambda b: b["labels"][:, 1:].numel(), "The padding was counted"),
             (lambda b: b["labels"].numel(), "the padding too"),
+            (lambda b: (b["labels"][:, 1:] > 0).sum(), "The label 0 was left out"),
+            (first_written_over, "the micro-batch has changed"),
             (lambda b: kept(b)[1:].sum(), "not 10"),
             (lambda b: (b["labels"][:, 1:] != IGNORED).float().mean(), "not 0."),
             (lambda b: b["labels"][:, 1:] != IGNORED, "One number is wanted"),
         ],
     ),
     "5.3": Proof(
-        right=[inverse_means, as_array],
+        right=[inverse_means, as_array, mapped, generated],
         wrong=[
             (lambda c: [len(c) * n / sum(c) for n in c], "upside down"),
             (lambda c: [1 / (len(c) * n) for n in c], "the weight in the mean of"),
@@ -224,6 +285,7 @@ PROOFS = {
             (lambda c: [1 / n for n in c], "within its own micro-batch"),
             (lambda c: [sum(c) / len(c)] * len(c), "which is missing here"),
             (one_number, "the first number should be 2"),
+            (stops_in_a_map, "stopped with AttributeError"),
             (only_two, "want 2 numbers, one each"),
             (not_returned, "Is a `return` missing"),
         ],
@@ -239,7 +301,13 @@ PROOFS = {
         namespace={"alone": 3.03},
     ),
     "5.5": Proof(
-        right=[from_logits, gradients_divided_after, in_tensors],
+        right=[
+            from_logits,
+            gradients_divided_after,
+            in_tensors,
+            counted_by_the_model,
+            looks_first,
+        ],
         wrong=[
             (windowed(lambda n, c: 1 / len(c)), "the mean of the means"),
             (
@@ -267,7 +335,7 @@ PROOFS = {
         },
     ),
     "5.6": Proof(
-        right=[undivided_later, multiplied_first],
+        right=[undivided_later, multiplied_first, state_asked, partial_state_asked],
         wrong=[
             (shared(lambda k, n, c: n / c * k), "On one process that is right"),
             (shared(lambda k, n, c: n / c), "multiply by both"),
@@ -295,6 +363,8 @@ PROOFS = {
             (labels_back, "whole micro-batch is wanted"),
             (column_gone, "another shape"),
             (mask_gone, "has lost its"),
+            (mask_written, "attention_mask has changed"),
+            (labels_as_floats, "have become torch.float32"),
             (unchanged, "as they were"),
         ],
     ),
