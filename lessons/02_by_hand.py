@@ -870,6 +870,8 @@ print(inspect.getsource(training.windows))
 print(inspect.getsource(training.accumulate))
 
 # %% [markdown]
+# `total`, `size`, `exchange` and `take_part` do something on several processes only.
+# Lesson 6 is about those.
 # Around it are the things that a real run needs: mixed precision, a history, a word on
 # which micro-batch did not fit.
 # Read [the whole loop](../helpers/training.py); it is short.

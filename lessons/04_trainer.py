@@ -864,8 +864,8 @@ print(f"the Trainer's loop, on a tiny model:  {slower:.1f} times slower than PyT
 exercises.progress()
 
 # %% [markdown]
-# **Next:** lesson 5 takes a language model, where every micro-batch has another number
-# of targets.
+# **Next:** [lesson 5](05_unequal_micro_batches.ipynb) takes a language model, where
+# every micro-batch has another number of targets.
 #
 # ### Sources
 #
