@@ -51,7 +51,6 @@ def main(arguments: list[str] | None = None) -> int:
     kept = True
     for kind in kinds:
         setting = Setting(torch.device(kind), asked.quick)
-        results = document.load()
         for name in asked.only:
             begin = time.perf_counter()
             part = _measure(name, setting)
@@ -59,9 +58,10 @@ def main(arguments: list[str] | None = None) -> int:
             print(markdown(part.columns, part.rows), *part.checks, sep="\n", flush=True)
             kept = kept and all(check.kept for check in part.checks)
             found = {name: part.as_json()}
-            results = document.merged(results, kind, _machine(setting), found)
             if not asked.quick:  # what is measured is kept, whatever comes after
-                document.write(results)
+                earlier = document.load()  # now: another run may have written
+                machine = _machine(setting)
+                document.write(document.merged(earlier, kind, machine, found))
     return not kept
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 from benchmarks.report import Check, Part, Setting
 
@@ -28,17 +29,17 @@ def run(setting: Setting) -> Part:
          "forecast s", "the process held, MiB"],
     )  # fmt: skip
     for name in names:
-        weights, floor, peak, seconds, held = _apart(name, str(setting.device))
+        weights, floor, peak, seconds, most_held = _apart(name, str(setting.device))
         part.rows.append(
-            [name, weights / 1e6, floor / 2**30, peak / 2**30, seconds, held]
+            [name, weights / 1e6, floor / 2**30, peak / 2**30, seconds, most_held]
         )
         if name in SECONDS:
             what = f"forecast of {name}, any micro-batch"
             part.checks.append(Check(what, seconds, "≤", SECONDS[name], " s"))
-        if held is not None and name == names[-1]:
+        if most_held is not None and name == names[-1]:
             what = f"memory of the process that forecasts {name}"
             most = MOST_MEBIBYTES if setting.exact else None
-            part.checks.append(Check(what, held, most and "≤", most, " MiB"))
+            part.checks.append(Check(what, most_held, most and "≤", most, " MiB"))
     return part
 
 
@@ -67,10 +68,15 @@ def _forecast(name: str, device: str):
     costs = memory.forecast(preset.make_model, preset.make_batch(LENGTH), device=device)
     peaks = [costs.peak(rows) for rows in MICRO_BATCHES]
     seconds = time.perf_counter() - begin
-    return costs.weights, costs.floor, peaks[-1], seconds, _held()
+    return costs.weights, costs.floor, peaks[-1], seconds, held()
 
 
-def _held() -> float | None:
+def held() -> float | None:
+    """MiB that this process has held at most; None where the system cannot say."""
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux, whose ru_maxrss counts the starting process as well
+        line = next(x for x in status.read_text().splitlines() if "VmHWM" in x)
+        return int(line.split()[1]) / 2**10
     try:
         import resource
     except ModuleNotFoundError:  # Windows

@@ -37,7 +37,7 @@ def _cases(setting: Setting):
     yield "tiny", tiny, dict(rows), 5 if setting.quick else 40, 10, 2.0
     if not setting.quick:
         base = PRESETS["distilbert-base"]
-        batch = base.make_batch(128)(4)
+        batch = base.make_batch(128)(8)
         yield "DistilBERT-base", base.make_model(), batch, 5, 1, 1.05
 
 

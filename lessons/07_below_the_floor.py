@@ -340,7 +340,7 @@ through = ex.through(through)
 techniques = {"as it is": {}, "checkpointing": {"checkpointing": True}}
 forecasts = {"as it is": plain}
 checked = {}  # bytes between forecast and measurement
-cases = ((8, 1), (2, 4))  # rows × steps, to measure
+cases = ((4, 1), (2, 2))  # rows × steps, to measure
 
 
 def foretell(model=small, optimizer=adamw, **settings):
@@ -370,7 +370,7 @@ def show(*names):
 
 
 # %% [markdown]
-# The last column is a test at two other sizes: one micro-batch of eight rows, and four
+# The last column is a test at two other sizes: one micro-batch of four rows, and two
 # of two rows in a window. Both are also measured.
 
 # %%
@@ -471,7 +471,7 @@ print(f"in a window of two, bf16 saves memory from {least} rows on")
 # %%
 rounded = gradient(autocast=torch.bfloat16)
 bf16_error = equivalence.compare(rounded, reference).relative_error
-few = [make_batch(4)]  # it may be slow
+few = [make_batch(2)]  # it may be slow
 slower["bf16"] = slowdown((few, few), **techniques["bf16"])
 print(f"relative error {bf16_error:.1e}")
 print("gradients in", rounded.classifier.bias.grad.dtype)
