@@ -66,11 +66,13 @@ class Ledger:
         if storage.device != self.device:
             return
         entry = Entry(storage, self._freed)
-        entry.key, entry.kind, entry.size = id(storage), kind, storage.nbytes()
+        entry.key = key = id(storage)
+        entry.kind = kind
+        entry.size = size = storage.nbytes()
         entry.born = self._earlier_rows + len(self.rows)
-        self.entries[entry.key] = entry
-        self.live[kind] += entry.size
-        self.total += entry.size
+        self.entries[key] = entry
+        self.live[kind] += size
+        self.total += size
 
     def claim(self, tree: object, kind: int) -> None:
         """Say that the storages in `tree` are of `kind`, and were since they appeared.

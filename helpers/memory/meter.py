@@ -119,8 +119,7 @@ class Meter(TorchDispatchMode):
 
     def reset_peak(self) -> None:
         """Start peak and timeline anew from what is alive now."""
-        self._settle()
-        self._ledger.restart()
+        self._ledger.restart()  # kinds that show only later are corrected from here on
         if self._cuda and self._watch:
             self._cuda.start()
 
@@ -217,20 +216,15 @@ class Meter(TorchDispatchMode):
             storage = value = args = kwargs = None  # the traceback must not keep them
             messages.shorten(error, ledger.device, self._budget)
             raise
-        # Backward and the optimizer record no gradients; checkpointing, which repeats
-        # the forward pass inside backward, does. A custom autograd Function records
-        # none either, but runs inside the model's forward.
-        recording = self._watch.in_forward or torch.is_grad_enabled()
-        made = ACTIVATIONS if recording else TEMPORARY
         if type(out) in _TENSORS:
             try:
                 storage = out.untyped_storage()
                 if id(storage) not in entries:
-                    ledger.open(storage, made)
+                    ledger.open(storage, self._kind_of_new())
             except NotImplementedError:
                 pass
         elif out is not None:
-            ledger.add(out, made)
+            ledger.add(out, self._kind_of_new())
         total = ledger.total
         if total > self._budget and total > before:
             out = storage = value = args = kwargs = None
@@ -239,3 +233,10 @@ class Meter(TorchDispatchMode):
             ledger.peak, ledger.peak_row = total, len(ledger.rows)
         ledger.rows.append(ledger.live.copy())
         return out
+
+    def _kind_of_new(self) -> int:
+        # Backward and the optimizer record no gradients; checkpointing, which repeats
+        # the forward pass inside backward, does. A custom autograd Function records
+        # none either, but runs inside the model's forward.
+        recording = self._watch.in_forward or torch.is_grad_enabled()
+        return ACTIVATIONS if recording else TEMPORARY
