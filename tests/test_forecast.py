@@ -137,7 +137,9 @@ def test_a_mask_of_ones_is_said_to_be_dropped_by_a_real_run() -> None:
 
 
 def test_kernels_with_workspaces_are_named() -> None:
-    batch = lambda n: {"x": torch.ones(n, 16), "labels": torch.zeros(n)}  # noqa: E731
+    def batch(rows: int) -> dict[str, torch.Tensor]:
+        return {"x": torch.ones(rows, 16), "labels": torch.zeros(rows)}
+
     costs = memory.forecast(Convolution, batch)
     assert any("Conv1d" in note for note in costs.notes)
 
