@@ -1162,8 +1162,8 @@ print(f"unsorted takes:                    {longer:.2f} times as long")
 exercises.progress()
 
 # %% [markdown]
-# **Next:** lesson 6, "Several processes", puts the micro-batches of a window on several
-# devices.
+# **Next:** [lesson 6](06_several_processes.ipynb) puts the micro-batches of a window on
+# several devices.
 #
 # ### Sources
 #

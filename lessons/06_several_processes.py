@@ -907,7 +907,8 @@ print(f"simulated, 4096 GPUs:           {last[0]:.2f} s or {last[1]:.2f} s an up
 exercises.progress()
 
 # %% [markdown]
-# **Next:** lesson 7, "Below the floor", is about the memory that accumulation leaves.
+# **Next:** [lesson 7](07_below_the_floor.ipynb) is about the memory that accumulation
+# leaves.
 #
 # ### Sources
 #
