@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from helpers import data, hub
+from helpers import data, hub, runtime
 
 if TYPE_CHECKING:
     from transformers import DistilBertForSequenceClassification, LlamaForCausalLM
@@ -103,7 +103,8 @@ def _pretrained(settings: dict[str, Any]) -> DistilBertForSequenceClassification
     import torch
     from transformers import DistilBertForSequenceClassification
 
-    with _without_load_report():
+    # Keeps back the warning that the head is new: it always is, and is checked.
+    with runtime.without_advice():
         model, report = DistilBertForSequenceClassification.from_pretrained(
             data.DISTILBERT, dtype=torch.float32, output_loading_info=True, **settings
         )
@@ -151,16 +152,3 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         torch.set_rng_state(state)
-
-
-@contextmanager
-def _without_load_report() -> Iterator[None]:
-    """Keeps back the warning that the head is new: it always is, and is checked."""
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)

@@ -12,6 +12,8 @@ import platform
 import random
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from statistics import median
@@ -163,3 +165,16 @@ def _device_line() -> str:
         f"cpu, computing with {THREADS} thread; for models this small more are often "
         "slower, which runtime.measure_threads() shows"
     )
+
+
+@contextmanager
+def without_advice() -> Iterator[None]:
+    """Keeps back what transformers logs while it builds or loads a model."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)

@@ -17,13 +17,14 @@ The sizes are those of the models' own `config.json`; each preset names its page
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from helpers import runtime
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,7 +69,7 @@ class Preset:
         """
         import transformers
 
-        with _quiet():
+        with runtime.without_advice():
             config = transformers.AutoConfig.for_model(self._kind, **self._shape)
             classes = transformers.AutoModelForSequenceClassification
             if self.task == "causal-lm":
@@ -159,16 +160,3 @@ _ALL = (
     ),
 )  # fmt: skip
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the advice that transformers logs while it builds a model."""
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
